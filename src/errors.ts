@@ -1,0 +1,166 @@
+/** Marks this library's errors across copies of the package, where `instanceof` would not hold. */
+const BRAND = Symbol.for("drizzle-queue.error");
+
+/** Every code a {@link QueueError} can carry; docs/errors.md tells cause and remedy of each. */
+export type QueueErrorCode =
+  | "INVALID_OPTION"
+  | "UNKNOWN_JOB"
+  | "INVALID_PAYLOAD"
+  | "NOT_A_TRANSACTION"
+  | "IDEMPOTENCY_CONFLICT"
+  | "UNSUPPORTED_DRIVER"
+  | "WORKER_STATE";
+
+/** Every code an {@link AttemptError} can carry; docs/errors.md tells cause and remedy of each. */
+export type AttemptErrorCode =
+  | "ATTEMPT_TIMED_OUT"
+  | "LEASE_LOST"
+  | "WORKER_STOPPING"
+  | "JOB_CANCELLED"
+  | "STORED_PAYLOAD_INVALID"
+  | "RESULT_INVALID"
+  | "ALREADY_PROCESSED"
+  | "COMMITTED_TWICE";
+
+/** Where in a value something is wrong, and what; never the value itself. */
+export interface Issue {
+  /** Keys and indexes from the root of the value; empty for the root itself. */
+  readonly path: readonly (string | number)[];
+  readonly message: string;
+}
+
+/** What an error may carry beside its code and message. */
+export interface QueueErrorDetails {
+  readonly cause?: unknown;
+  readonly issues?: readonly Issue[];
+}
+
+/**
+ * Tells of a wrong use of the library.
+ *
+ * Thrown before any SQL is sent, so the caller's transaction stays usable
+ * (`IDEMPOTENCY_CONFLICT` comes after the statement, which then wrote nothing).
+ */
+export class QueueError extends Error {
+  override readonly name: string = "QueueError";
+  readonly code: QueueErrorCode;
+  /** What is wrong with a payload, by path; empty for every other code. */
+  readonly issues: readonly Issue[];
+  readonly [BRAND] = "QueueError";
+
+  constructor(code: QueueErrorCode, message: string, details: QueueErrorDetails = {}) {
+    super(message, "cause" in details ? { cause: details.cause } : undefined);
+    this.code = code;
+    this.issues = details.issues ?? [];
+  }
+}
+
+/** Which attempt an {@link AttemptError} speaks of. */
+export interface AttemptReference {
+  readonly jobId: number;
+  readonly jobName: string;
+  readonly attempt: number;
+}
+
+/**
+ * Tells why an attempt cannot go on or could not be accepted.
+ *
+ * A handler meets it as `signal.reason`, or as what `commit` throws.
+ */
+export class AttemptError extends Error {
+  override readonly name: string = "AttemptError";
+  readonly code: AttemptErrorCode;
+  readonly jobId: number;
+  readonly jobName: string;
+  readonly attempt: number;
+  readonly [BRAND] = "AttemptError";
+
+  constructor(
+    code: AttemptErrorCode,
+    of: AttemptReference,
+    message: string,
+    details: Pick<QueueErrorDetails, "cause"> = {},
+  ) {
+    super(
+      `Job ${of.jobId} ("${of.jobName}"), attempt ${of.attempt}: ${message}`,
+      "cause" in details ? { cause: details.cause } : undefined,
+    );
+    this.code = code;
+    this.jobId = of.jobId;
+    this.jobName = of.jobName;
+    this.attempt = of.attempt;
+  }
+}
+
+/**
+ * The verdict "never again": a handler throws it to fail its job at once,
+ * whatever attempts are left.
+ *
+ * @example
+ * throw new FailJob("The account was closed.");
+ */
+export class FailJob extends Error {
+  override readonly name: string = "FailJob";
+  readonly [BRAND] = "FailJob";
+}
+
+/**
+ * The verdict "later": a handler throws it to run its job again after
+ * `delayMs` without using up an attempt.
+ *
+ * @example
+ * throw new SnoozeJob({ delayMs: 60_000 });
+ */
+export class SnoozeJob extends Error {
+  override readonly name: string = "SnoozeJob";
+  /** Milliseconds from now until the job is due again. */
+  readonly delayMs: number;
+  readonly [BRAND] = "SnoozeJob";
+
+  /** @throws {QueueError} `INVALID_OPTION` when `delayMs` is not a number from 0 to ten years. */
+  constructor({ delayMs }: { readonly delayMs: number }) {
+    if (!(delayMs >= 0 && delayMs <= MAX_DELAY_MS)) {
+      throw new QueueError(
+        "INVALID_OPTION",
+        `SnoozeJob: delayMs must be a number from 0 to ${MAX_DELAY_MS}, got ${String(delayMs)}.`,
+      );
+    }
+    super(`Run again in ${delayMs} ms.`);
+    this.delayMs = delayMs;
+  }
+}
+
+/** The longest delay that is taken, in milliseconds: ten years. */
+export const MAX_DELAY_MS = 315_576_000_000;
+
+/** Tells which of this library's error classes `value` is an instance of, across package copies. */
+export function errorKind(
+  value: unknown,
+): "QueueError" | "AttemptError" | "FailJob" | "SnoozeJob" | undefined {
+  if (typeof value !== "object" || value === null) return undefined;
+  try {
+    return (value as { readonly [BRAND]?: ReturnType<typeof errorKind> })[BRAND];
+  } catch {
+    // A hostile getter or proxy was thrown: whatever it is, it is not ours.
+    return undefined;
+  }
+}
+
+/**
+ * Tells whether `value` is an error of this library, with `code` if one is given.
+ *
+ * Works across two installed copies of the package, where `instanceof` fails.
+ *
+ * @example
+ * if (isQueueError(error, "IDEMPOTENCY_CONFLICT")) return reply.code(409);
+ */
+export function isQueueError(value: unknown, code?: QueueErrorCode): value is QueueError {
+  return errorKind(value) === "QueueError" && (code === undefined || (value as QueueError).code === code);
+}
+
+/** Like {@link isQueueError}, for the errors of attempts. */
+export function isAttemptError(value: unknown, code?: AttemptErrorCode): value is AttemptError {
+  return (
+    errorKind(value) === "AttemptError" && (code === undefined || (value as AttemptError).code === code)
+  );
+}

@@ -1,0 +1,73 @@
+import { QueueError } from "../errors.js";
+
+/** Where the queue's tables are: the options that `createQueueTables` and `createQueue` share. */
+export interface TablePlace {
+  /** The PostgreSQL schema. @default "public" */
+  readonly schema?: string;
+  /** What every table name begins with. @default "queue_" */
+  readonly prefix?: string;
+}
+
+/** The names of the queue's tables, and what is derived from them. */
+export interface TableNames {
+  readonly schema: string;
+  readonly prefix: string;
+  /** Quoted and schema-qualified, ready to stand in SQL. */
+  readonly jobs: string;
+  readonly processedKeys: string;
+  readonly workers: string;
+  /** The NOTIFY channel of this set of tables: 30 bytes, whatever the names are. */
+  readonly channel: string;
+  /** The advisory lock of this set of tables' sweep, a 64-bit integer in decimal. */
+  readonly sweepLock: string;
+}
+
+/** The longest identifier PostgreSQL keeps whole; a longer one is cut without an error. */
+const MAX_IDENTIFIER_BYTES = 63;
+/** The longest suffix that a name of ours adds to the prefix. */
+const LONGEST_SUFFIX = "processed_keys_name_key_unique".length;
+
+const quote = (identifier: string): string => `"${identifier.replaceAll('"', '""')}"`;
+
+/**
+ * Names the tables at a place.
+ *
+ * @throws {QueueError} `INVALID_OPTION` when a name is empty, too long, or holds a NUL.
+ */
+export function tableNames(place: TablePlace = {}): TableNames {
+  const schema = place.schema ?? "public";
+  const prefix = place.prefix ?? "queue_";
+  checkIdentifier("schema", schema, MAX_IDENTIFIER_BYTES);
+  if (prefix !== "") checkIdentifier("prefix", prefix, MAX_IDENTIFIER_BYTES - LONGEST_SUFFIX);
+  const qualified = (name: string): string => `${quote(schema)}.${quote(prefix + name)}`;
+  const hash = fingerprint(`${schema}\0${prefix}`);
+  return Object.freeze({
+    schema,
+    prefix,
+    jobs: qualified("jobs"),
+    processedKeys: qualified("processed_keys"),
+    workers: qualified("workers"),
+    channel: `drizzle_queue_${hash.toString(16).padStart(16, "0")}`,
+    sweepLock: BigInt.asIntN(64, hash).toString(),
+  });
+}
+
+function checkIdentifier(option: string, value: unknown, maxBytes: number): void {
+  const bytes = typeof value === "string" ? new TextEncoder().encode(value).length : -1;
+  if (typeof value === "string" && bytes > 0 && bytes <= maxBytes && !value.includes("\0")) return;
+  throw new QueueError(
+    "INVALID_OPTION",
+    `tables.${option} must be a name of 1 to ${maxBytes} bytes without NUL, got ${
+      bytes < 0 ? typeof value : `${bytes} bytes`
+    }.`,
+  );
+}
+
+/** FNV-1a in 64 bits: short, and the same in every process. */
+function fingerprint(text: string): bigint {
+  let hash = 0xcbf29ce484222325n;
+  for (const byte of new TextEncoder().encode(text)) {
+    hash = BigInt.asUintN(64, (hash ^ BigInt(byte)) * 0x100000001b3n);
+  }
+  return hash;
+}
