@@ -1,0 +1,154 @@
+/** The job an event speaks of; never its payload. */
+export interface EventJob {
+  readonly jobId: number;
+  readonly jobName: string;
+  readonly queue: string;
+}
+
+/** The attempt an event speaks of. */
+export interface EventAttempt extends EventJob {
+  /** Which attempt of the job, counted from 1. */
+  readonly attempt: number;
+  readonly leaseVersion: number;
+}
+
+/** How an event describes an error: its class and text, cut to a fixed length. */
+export interface EventError {
+  readonly name: string;
+  readonly message: string;
+  /** The error's own code, or the SQLSTATE of a database error. */
+  readonly code: string | undefined;
+}
+
+/** Which of a worker's own connections an event speaks of. */
+export type ConnectionRole = "main" | "renewal" | "listen";
+
+/**
+ * Everything that can be observed, discriminated by `type`; docs/telemetry.md lists it.
+ *
+ * An event is a fact: by the time it is emitted, it has happened.
+ */
+export type QueueEvent =
+  | (EventJob & { readonly type: "job.enqueued"; readonly created: boolean })
+  | { readonly type: "worker.started"; readonly workerId: string }
+  | {
+      readonly type: "worker.stopped";
+      readonly workerId: string;
+      /** Claimed jobs that were given back before they had started. */
+      readonly released: number;
+      /** Jobs whose handler was still running when `stop` returned. */
+      readonly abandoned: readonly number[];
+    }
+  | (EventAttempt & { readonly type: "job.claimed"; readonly workerId: string })
+  | (EventAttempt & {
+      readonly type: "lease.expired";
+      /** Whether attempts were left; without one the job became failed. */
+      readonly retried: boolean;
+    })
+  | { readonly type: "leases.renewed"; readonly count: number; readonly busy: number }
+  | (EventAttempt & {
+      readonly type: "lease.lost";
+      /** What noticed it: the renewal, the settling statement, or the local deadline. */
+      readonly noticedBy: "renewal" | "settle" | "deadline";
+    })
+  | (EventAttempt & { readonly type: "job.started" })
+  | (EventAttempt & {
+      readonly type: "job.done";
+      readonly durationMs: number;
+      /** `handler`: it ran. `already_processed`: its key was there, the effect stands. */
+      readonly by: "handler" | "already_processed";
+    })
+  | (EventAttempt & {
+      readonly type: "attempt.errored";
+      readonly error: EventError;
+      readonly retryInMs: number;
+    })
+  | (EventAttempt & { readonly type: "job.failed"; readonly error: EventError })
+  | (EventAttempt & { readonly type: "job.snoozed"; readonly delayMs: number })
+  | (EventAttempt & { readonly type: "job.released" })
+  | (EventAttempt & { readonly type: "job.cancelled" })
+  | (EventAttempt & {
+      /** A handler goes on after its abort; its slot was given to others. */
+      readonly type: "handler.stuck";
+      readonly stuck: number;
+    })
+  | (EventAttempt & {
+      /** A handler threw after its commit had succeeded: the job is done all the same. */
+      readonly type: "handler.errored_after_commit";
+      readonly error: EventError;
+    })
+  | {
+      readonly type: "statement.errored";
+      readonly statement: string;
+      readonly error: EventError;
+      readonly retryInMs: number;
+    }
+  | { readonly type: "connection.lost"; readonly role: ConnectionRole; readonly error: EventError }
+  | { readonly type: "connection.restored"; readonly role: ConnectionRole; readonly afterMs: number }
+  | { readonly type: "event_loop.blocked"; readonly blockedMs: number };
+
+/** Receives every event; tracing, metrics and logging are implementations of it. */
+export interface Instrumentation {
+  /** Called synchronously; what it throws or rejects is trapped and warned of once. */
+  event(event: QueueEvent): void;
+}
+
+/** The longest error message that an event carries. */
+const MAX_MESSAGE_LENGTH = 500;
+
+/** Describes any thrown value for an event; never throws, whatever it is handed. */
+export function eventError(thrown: unknown): EventError {
+  try {
+    const error = unwrap(thrown);
+    return {
+      name: typeof error.name === "string" ? error.name : "Error",
+      message: String(error.message).slice(0, MAX_MESSAGE_LENGTH),
+      code: typeof error.code === "string" ? error.code : undefined,
+    };
+  } catch {
+    // A throwing getter or proxy: nothing of it can be read, which is what we report.
+    return { name: "Error", message: "An error that cannot be read was thrown.", code: undefined };
+  }
+}
+
+interface ErrorLike {
+  readonly name?: unknown;
+  readonly message?: unknown;
+  readonly code?: unknown;
+}
+
+/** Drizzle wraps a driver's error in one whose message holds the bound values: those stay out. */
+function unwrap(thrown: unknown): ErrorLike {
+  if (typeof thrown !== "object" || thrown === null) return { message: String(thrown) };
+  const error = thrown as ErrorLike & { readonly query?: unknown; readonly cause?: unknown };
+  if (error.name === "DrizzleQueryError" || "query" in error) {
+    return typeof error.cause === "object" && error.cause !== null
+      ? (error.cause as ErrorLike)
+      : { name: "DrizzleQueryError", message: "A query failed." };
+  }
+  return error;
+}
+
+/**
+ * Wraps a listener so that nothing it does can reach the queue.
+ *
+ * @returns A function that emits, or undefined without a listener, so that no
+ *   event has to be built for nobody.
+ */
+export function emitter(
+  listeners: readonly (Instrumentation | undefined)[],
+  warn: (error: unknown) => void,
+): ((event: QueueEvent) => void) | undefined {
+  const present = listeners.filter((listener) => listener !== undefined);
+  if (present.length === 0) return undefined;
+  return (event) => {
+    for (const listener of present) {
+      try {
+        const returned: unknown = listener.event(event);
+        if (returned instanceof Promise) returned.catch(warn);
+      } catch (error) {
+        warn(error);
+      }
+    }
+  };
+}
