@@ -1,0 +1,41 @@
+import type { PgExecutor } from "./executor.js";
+
+/** A Drizzle PostgreSQL transaction, structurally: only transactions can roll back. */
+export interface PgTransaction extends PgExecutor {
+  rollback(): never;
+}
+
+/** A Drizzle PostgreSQL database that can open transactions, structurally. */
+export interface PgDatabase extends PgExecutor {
+  // biome-ignore lint/suspicious/noExplicitAny: parameters must accept what both majors declare.
+  transaction(run: (tx: any) => Promise<any>, config?: any): Promise<any>;
+}
+
+/**
+ * The transaction type of a database: what `db.transaction` hands to its callback.
+ *
+ * @example
+ * type Tx = TxOf<typeof db>;
+ */
+export type TxOf<DB> = DB extends {
+  // biome-ignore lint/suspicious/noExplicitAny: only the callback's parameter is of interest.
+  transaction(run: (tx: infer Tx) => Promise<any>, ...rest: any[]): any;
+}
+  ? Tx
+  : never;
+
+declare const REFUSED: unique symbol;
+
+/** A type that no value has; its text is what the compiler prints. */
+export interface Refused<Reason extends string> {
+  readonly [REFUSED]: Reason;
+}
+
+/** Demands a transaction where a bare database, or one of the two, would also fit. */
+export type RequireTx<T> = T extends { rollback(): never }
+  ? T
+  : Refused<"drizzle-queue: pass the `tx` of db.transaction(async (tx) => …), or call enqueueNow(db, …) to enqueue outside of a transaction on purpose">;
+
+/** Tells whether `target` is a transaction; a Drizzle database has no `rollback`. */
+export const isTransaction = (target: unknown): boolean =>
+  typeof (target as { readonly rollback?: unknown } | null | undefined)?.rollback === "function";
