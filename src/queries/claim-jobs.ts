@@ -1,0 +1,254 @@
+import type { TableNames } from "../schema/table-names.js";
+import type { Value } from "./executor.js";
+import { integerList, textList } from "./list-literals.js";
+
+/**
+ * Invariant: of any number of workers at most one holds a job at a given
+ * lease version. The row lock lasts for this statement only; from then on the
+ * lease decides who may run the job, and the version who may settle it.
+ *
+ * No column that is written here is in any index (ADR 0009), so a claim leaves
+ * no dead index entries behind; and no claim looks below its floor, so those
+ * that settling leaves are not walked again (ADR 0010).
+ */
+
+/** One queue and priority to take jobs from, in the order of the list. */
+export interface ClaimPair {
+  readonly queue: string;
+  readonly priority: number;
+  /** Only rows above this place are looked at; null: from the beginning. */
+  readonly floor: Place | null;
+}
+
+/** A place in the order of jobs of one queue and priority. */
+export interface Place {
+  /** Microseconds since 1970 on the server's clock. */
+  readonly atUs: number;
+  readonly id: number;
+}
+
+/** How a sweep looks below the floors: for late commits and for expired leases. */
+export interface Sweep {
+  /** How far back from now it looks, in milliseconds; null: to the beginning. */
+  readonly reachMs: number | null;
+  /** Whether it gives way when another worker is sweeping. */
+  readonly exclusive: boolean;
+  /** How many jobs it may take whose lease ran out twice or more. */
+  readonly suspects: number;
+}
+
+/** What one claim asks for. */
+export interface ClaimRequest {
+  readonly workerId: string;
+  readonly pairs: readonly ClaimPair[];
+  readonly names: readonly string[];
+  /** Slots that stand free: any job may take one. */
+  readonly free: number;
+  /** Jobs to fetch ahead beyond these: only such as have never been tried. */
+  readonly ahead: number;
+  readonly leaseMs: number;
+  /** Leases of the names that differ from `leaseMs`, in milliseconds. */
+  readonly leaseMsByName: Readonly<Record<string, number>>;
+  readonly sweep: Sweep | undefined;
+  /** Whether to answer when the next job becomes due. */
+  readonly wantsNextDue: boolean;
+}
+
+/** What makes a row claimable at all, shared by every part that looks for one. */
+const claimable = `
+  queue = request.queue and priority = request.priority
+  and finished_at is null and blockers = 0
+  and (name in (select unnest($names::text::text[]))) is true`;
+
+const requested = `
+  request as materialized (
+    select queue, priority, place,
+      coalesce('epoch'::timestamptz + floor_us * interval '1 microsecond', '-infinity') as floor_at, floor_id
+    from unnest($queues::text::text[], $priorities::text::smallint[], $floors_us::text::bigint[], $floor_ids::text::bigint[])
+      with ordinality as pair(queue, priority, floor_us, floor_id, place)
+  )`;
+
+const taken = `
+  lease_version = lease_version + 1, locked_by = $worker,
+  started_at = statement_timestamp()`;
+
+const leaseEnd = `
+  statement_timestamp() + interval '1 millisecond'
+    * coalesce(((select by_name from lease) ->> name)::bigint, $lease_ms::bigint)`;
+
+const lease = `lease as materialized (select $leases::text::jsonb as by_name)`;
+
+const claimedColumns = `
+  id, queue, name, priority, status, attempts, max_attempts, lease_version, idempotency_key,
+  payload::text as payload,
+  (extract(epoch from available_at) * 1000000)::bigint as available_us,
+  (extract(epoch from created_at) * 1000)::float8 as created_ms,
+  idempotency_key is not null and exists (
+    select from {processedKeys} as processed
+    where processed.name = job.name and processed.idempotency_key = job.idempotency_key
+      and (processed.expires_at is null or processed.expires_at > statement_timestamp())
+  ) as is_processed`;
+
+const nextDue = `
+  case when $wants_next_due::boolean then (
+    select (extract(epoch from min(next.available_at)) * 1000000)::bigint
+    from request cross join lateral (
+      select available_at from {jobs}
+      where ${claimable} and available_at > statement_timestamp()
+      order by available_at limit 1
+    ) as next
+  ) end`;
+
+const clockColumns = `
+  (extract(epoch from statement_timestamp()) * 1000000)::bigint as now_us, ${nextDue} as next_due_us`;
+
+/** The common table expressions of a plain claim; its result is \`claim\`. */
+const plainParts = `
+  ${requested}, ${lease},
+  due as materialized (
+    select job.id, job.is_fresh
+    from (select * from request order by place) as request
+    cross join lateral (
+      select id, attempts = 0 and max_attempts > 1 as is_fresh
+      from {jobs}
+      where ${claimable}
+        and (available_at, id) > (request.floor_at, request.floor_id)
+        and available_at <= statement_timestamp()
+        and lease_until is null
+        and attempts < max_attempts
+        and expired_leases < 2
+      order by available_at, id
+      limit $wanted::int
+      -- Without "skip locked" two workers would wait for each other's rows.
+      for no key update skip locked
+    ) as job
+    limit $wanted::int
+  ),
+  -- A job that is only fetched ahead would lose an attempt in somebody else's crash:
+  -- beyond the free slots, only jobs that can spare it.
+  chosen as materialized (
+    select id from (select id, is_fresh, row_number() over () as nth from due) as ranked
+    where is_fresh or nth <= $free::int
+  ),
+  claimed as (
+    update {jobs} as job
+    set status = 'running', attempts = attempts + 1, lease_until = ${leaseEnd}, ${taken}
+    -- An array, not "in (select … limit …)": that may be run again for each row and take more.
+    where id = any(array(select id from chosen))
+    returning ${claimedColumns}, false as is_recovered
+  ),
+  claim as (
+    select claimed.*, clock.*, false as swept
+    from (select ${clockColumns}) as clock left join claimed on true
+  )`;
+
+const sweptRow = `
+  (available_at, id) > (bound.from_at, bound.from_id)
+  and available_at <= statement_timestamp()
+  and (lease_until is null or ((select is_on from sweep) and lease_until <= statement_timestamp()))`;
+
+/** A job whose lease ran out twice or more may be what kills its workers. */
+const suspicion = `expired_leases + (lease_until is not null)::int`;
+
+/** The same for a sweep, which starts lower and also takes what others have lost. */
+const sweepParts = `
+  ${requested}, ${lease},
+  sweep as materialized (
+    select not $exclusive::boolean or pg_try_advisory_xact_lock($sweep_lock::bigint) as is_on
+  ),
+  bound as materialized (
+    select queue, priority, place,
+      case when is_on then coalesce(statement_timestamp() - $reach_ms::bigint * interval '1 millisecond', '-infinity')
+        else floor_at end as from_at,
+      case when is_on then 0 else floor_id end as from_id
+    from request cross join sweep
+  ),
+  due as materialized (
+    select job.id, job.is_fresh, job.is_lost
+    from (select * from bound order by place) as bound
+    cross join lateral (
+      select id, attempts = 0 and max_attempts > 1 and lease_until is null as is_fresh,
+        lease_until is not null or attempts >= max_attempts as is_lost
+      from {jobs}
+      where ${claimable.replaceAll("request.", "bound.")} and ${sweptRow} and ${suspicion} < 2
+      order by available_at, id
+      limit $wanted::int
+      for no key update skip locked
+    ) as job
+    limit $wanted::int
+  ),
+  suspect as materialized (
+    select job.id, job.is_lost
+    from (select * from bound order by place) as bound
+    cross join lateral (
+      select id, lease_until is not null or attempts >= max_attempts as is_lost
+      from {jobs}
+      where ${claimable.replaceAll("request.", "bound.")} and ${sweptRow} and ${suspicion} >= 2
+      order by available_at, id
+      limit 1
+      for no key update skip locked
+    ) as job
+    -- The room counts only while sweeping: elsewhere a suspect is passed over.
+    limit (select case when is_on then $suspects::int else 0 end from sweep)
+  ),
+  chosen as materialized (
+    select id, is_lost from (select id, is_fresh, is_lost, row_number() over () as nth from due) as ranked
+    where is_fresh or nth <= $free::int - (select count(*) from suspect)
+    union all
+    select id, is_lost from suspect
+  ),
+  claimed as (
+    update {jobs} as job
+    set status = 'running', attempts = attempts + 1, lease_until = ${leaseEnd}, ${taken}
+    where id = any(array(select id from chosen where not is_lost))
+    returning ${claimedColumns}, false as is_recovered
+  ),
+  -- Recovery is the claim: there is no reaper that could die. A job without an attempt left ends here.
+  recovered as (
+    update {jobs} as job
+    set status = case when attempts < max_attempts then 'running' else 'failed' end,
+      outcome = case when attempts < max_attempts then null else 'failed' end,
+      finished_at = case when attempts < max_attempts then null else statement_timestamp() end,
+      lease_until = case when attempts < max_attempts then ${leaseEnd} end,
+      attempts = least(attempts + 1, max_attempts),
+      expired_leases = expired_leases + (lease_until is not null)::int,
+      lease_version = lease_version + 1, locked_by = $worker, started_at = statement_timestamp(),
+      last_error = 'LEASE_EXPIRED: the worker that held this job was lost',
+      error_history = case when jsonb_array_length(error_history) >= 10 then error_history - 0 else coalesce(error_history, '[]') end
+        || jsonb_build_object('attempt', attempts, 'at', statement_timestamp(), 'code', 'LEASE_EXPIRED', 'name', 'AttemptError',
+          'message', 'The lease of ' || coalesce(locked_by, 'an unknown worker') || ' ran out.', 'stack', null)
+    where id = any(array(select id from chosen where is_lost))
+    returning ${claimedColumns}, true as is_recovered
+  ),
+  claim as (
+    select taken.*, clock.*, (select is_on from sweep) as swept
+    from (select ${clockColumns}) as clock
+    left join (select * from claimed union all select * from recovered) as taken on true
+  )`;
+
+/** The parts of a statement that claim, for a statement of its own or one that settles too. */
+export function claimParts(isSweep: boolean): string {
+  return isSweep ? sweepParts : plainParts;
+}
+
+/** The values that {@link claimParts} names. */
+export function claimValues(request: ClaimRequest, tables: TableNames): Record<string, Value> {
+  const { pairs, sweep } = request;
+  return {
+    queues: textList(pairs.map((pair) => pair.queue)),
+    priorities: integerList(pairs.map((pair) => pair.priority)),
+    floors_us: integerList(pairs.map((pair) => pair.floor?.atUs ?? null)),
+    floor_ids: integerList(pairs.map((pair) => pair.floor?.id ?? 0)),
+    names: textList(request.names),
+    worker: request.workerId,
+    lease_ms: request.leaseMs,
+    leases: JSON.stringify(request.leaseMsByName),
+    wanted: request.free + request.ahead,
+    free: request.free,
+    wants_next_due: request.wantsNextDue,
+    exclusive: sweep?.exclusive ?? false,
+    suspects: sweep?.suspects ?? 0,
+    reach_ms: sweep?.reachMs ?? null,
+    sweep_lock: tables.sweepLock,
+  };
+}

@@ -1,0 +1,79 @@
+import type { Place } from "./claim-jobs.js";
+import type { Row } from "./executor.js";
+
+/** A job as a claim hands it to its worker. */
+export interface ClaimedJob {
+  readonly id: number;
+  readonly queue: string;
+  readonly name: string;
+  readonly priority: number;
+  readonly attempts: number;
+  readonly maxAttempts: number;
+  readonly leaseVersion: number;
+  readonly idempotencyKey: string | null;
+  /** The stored payload as JSON text. */
+  readonly payload: string;
+  readonly place: Place;
+  /** Milliseconds since 1970. */
+  readonly createdMs: number;
+  /** Whether its key is recorded as processed: the effect stands already. */
+  readonly isProcessed: boolean;
+  /** Whether another worker held it and its lease ran out. */
+  readonly isRecovered: boolean;
+}
+
+/** What a claim found. */
+export interface ClaimAnswer {
+  readonly jobs: readonly ClaimedJob[];
+  /** Jobs that had no attempt left when their lease ran out; they are failed now. */
+  readonly exhausted: readonly ClaimedJob[];
+  /** The server's clock, in microseconds since 1970. */
+  readonly nowUs: number;
+  /** When the next job becomes due, if asked and if there is one. */
+  readonly nextDueUs: number | null;
+  /** Whether a sweep that was asked for took place. */
+  readonly hasSwept: boolean;
+}
+
+/** Reads the rows of a statement that claims; rows of its settling parts are passed over. */
+export function readClaim(rows: readonly Row[]): ClaimAnswer {
+  const jobs: ClaimedJob[] = [];
+  const exhausted: ClaimedJob[] = [];
+  let clock: Row | undefined;
+  for (const row of rows) {
+    if (row["now_us"] === null) continue;
+    clock ??= row;
+    if (row["id"] === null) continue;
+    (row["status"] === "running" ? jobs : exhausted).push(readJob(row));
+  }
+  if (clock === undefined) throw new TypeError("A claim answered without its clock row.");
+  return {
+    // "returning" has no order; jobs are to start in theirs.
+    jobs: jobs.sort(
+      (a, b) => a.priority - b.priority || a.place.atUs - b.place.atUs || a.place.id - b.place.id,
+    ),
+    exhausted,
+    nowUs: Number(clock["now_us"]),
+    nextDueUs: clock["next_due_us"] === null ? null : Number(clock["next_due_us"]),
+    hasSwept: clock["swept"] === true,
+  };
+}
+
+function readJob(row: Row): ClaimedJob {
+  const id = Number(row["id"]);
+  return {
+    id,
+    queue: String(row["queue"]),
+    name: String(row["name"]),
+    priority: Number(row["priority"]),
+    attempts: Number(row["attempts"]),
+    maxAttempts: Number(row["max_attempts"]),
+    leaseVersion: Number(row["lease_version"]),
+    idempotencyKey: row["idempotency_key"] === null ? null : String(row["idempotency_key"]),
+    payload: String(row["payload"]),
+    place: { atUs: Number(row["available_us"]), id },
+    createdMs: Number(row["created_ms"]),
+    isProcessed: row["is_processed"] === true,
+    isRecovered: row["is_recovered"] === true,
+  };
+}

@@ -1,0 +1,57 @@
+import type { TableNames } from "../schema/table-names.js";
+import type { Executor } from "./executor.js";
+import { template } from "./template.js";
+
+/** The attempt that a commit completes. */
+export interface GuardedAttempt {
+  readonly id: number;
+  readonly leaseVersion: number;
+  /** The result as JSON text, or null. */
+  readonly result: string | null;
+}
+
+/** What the guard answered, beside the id of its transaction. */
+export type GuardAnswer =
+  | { readonly kind: "held"; readonly transactionId: string }
+  | { readonly kind: "lost" }
+  | { readonly kind: "already_processed" };
+
+const text = `
+  with guarded as (
+    update {jobs} as job
+    set status = 'done', outcome = 'done', finished_at = statement_timestamp(), lease_until = null, locked_by = null,
+      result = coalesce($result::text::jsonb, result)
+    where id = $id::bigint and lease_version = $version::int and status = 'running'
+      and lease_until > statement_timestamp()
+    returning id, name, idempotency_key, input_hash, result
+  ),
+  -- After the guard: an attempt that froze between key and guard would hold all who settle this key.
+  recorded as (
+    insert into {processedKeys} as processed (name, idempotency_key, job_id, input_hash, result, processed_at)
+    select name, idempotency_key, id, input_hash, result, statement_timestamp()
+    from guarded where idempotency_key is not null
+    on conflict (name, idempotency_key) do update
+    set job_id = excluded.job_id, input_hash = excluded.input_hash, result = excluded.result,
+      processed_at = excluded.processed_at, expires_at = excluded.expires_at
+    where processed.expires_at <= statement_timestamp()
+    returning id
+  )
+  select guarded.idempotency_key is null or exists (select from recorded) as is_recorded,
+    pg_current_xact_id()::text as transaction_id
+  from guarded`;
+
+/**
+ * Completes a job inside the app's transaction if its lease still holds, and
+ * records its key: the last statement before that transaction commits.
+ */
+export function guardJob(
+  tables: TableNames,
+): (executor: Executor, attempt: GuardedAttempt) => Promise<GuardAnswer> {
+  const prepared = template("guard", text, tables);
+  return async (executor, { id, leaseVersion, result }) => {
+    const [row] = await executor.run(prepared.bind({ id, version: leaseVersion, result }));
+    if (row === undefined) return { kind: "lost" };
+    if (row["is_recorded"] !== true) return { kind: "already_processed" };
+    return { kind: "held", transactionId: String(row["transaction_id"]) };
+  };
+}
