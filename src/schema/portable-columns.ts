@@ -19,10 +19,10 @@ declare const jsonbColumn: ReturnType<typeof jsonb>;
 /** A `text` column whose values are `T`. */
 export type Text<T extends string = string> = ReturnType<typeof textColumn.$type<T>>;
 
-/** A `text[]` column. One major types `array()` by an overload, the other by a type parameter. */
-export type TextList = (typeof textColumn)["array"] extends (size?: undefined) => infer List
-  ? List
-  : Text & { readonly _: { readonly dimensions: 1 } };
+/** A `text[]` column: one major marks the column with its dimensions, the other wraps it. */
+export type TextList = (typeof textColumn)["array"] extends (dimensions: "[]") => unknown
+  ? Text & { readonly _: { readonly dimensions: 1 } }
+  : ReturnType<(typeof textColumn)["array"]>;
 
 /** A `jsonb` column whose values are `T`. */
 export type Json<T = unknown> = ReturnType<typeof jsonbColumn.$type<T>>;
@@ -58,11 +58,19 @@ export type Identity<B extends { generatedAlwaysAsIdentity: (...args: never) => 
   B["generatedAlwaysAsIdentity"]
 >;
 
-/** Makes a `timestamptz` column. */
+/**
+ * Makes a `timestamptz` column.
+ *
+ * @internal Its inferred type is of one major, so it must not reach the declarations.
+ */
 export const instant = <Name extends string>(name: Name) =>
   timestamp(name, { withTimezone: true, mode: "date" });
 
-/** Makes a `bytea` column; relational queries deliver bytes inside JSON, as hex text. */
+/**
+ * Makes a `bytea` column; relational queries deliver bytes inside JSON, as hex text.
+ *
+ * @internal As above.
+ */
 export const bytes = customType<{ data: Uint8Array }>({
   dataType: () => "bytea",
   fromDriver: (value) => (typeof value === "string" ? fromHex(value) : (value as Uint8Array)),
