@@ -117,21 +117,30 @@ async function createCluster(folder: string, options: PostgresServerOptions): Pr
   initialise(binaries, folder, dataFolder, password);
   const port = await freePort();
   const settings = { ...defaultSettings, ...options.settings, port: String(port) };
-  const args = [
-    "-D",
-    dataFolder,
-    ...Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]),
-  ];
-  let log = "";
-  let server: ChildProcess | undefined;
   return {
     url: `postgres://postgres:${password}@127.0.0.1:${port}/postgres`,
     port,
     version: binaries.version,
+    ...serverProcess(binaries.postgres, [
+      "-D",
+      dataFolder,
+      ...Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]),
+    ]),
+  };
+}
+
+/** The server's process, which comes and goes while the cluster stays. */
+function serverProcess(
+  postgres: string,
+  args: readonly string[],
+): Pick<Cluster, "start" | "stop" | "kill" | "log"> {
+  let log = "";
+  let server: ChildProcess | undefined;
+  return {
     log: () => log,
     async start() {
       if (server !== undefined) throw new Error("The server runs already.");
-      const started = spawn(binaries.postgres, args, {
+      const started = spawn(postgres, args, {
         ...unprivilegedUser(),
         stdio: ["ignore", "ignore", "pipe"],
       });

@@ -75,7 +75,7 @@ export function createEventSpy(): EventSpy {
     listener: { event },
     async next<T extends EventType>(
       type: T,
-      predicate = (_: EventOf<T>) => true,
+      predicate: (event: EventOf<T>) => boolean = () => true,
       timeoutMs = 10_000,
     ) {
       const matches = (candidate: QueueEvent) => isOfType(candidate, type) && predicate(candidate);

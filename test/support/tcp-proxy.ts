@@ -119,8 +119,16 @@ function join(id: number, client: Socket, upstream: Socket, network: Network): P
   };
   // Small messages back and forth: without this, they would wait for each other's acknowledgement.
   for (const socket of [client, upstream]) socket.setNoDelay(true).on("error", ignoreReset);
-  const toServer = forward(client, upstream, "toServer", connection, network);
-  const toClient = forward(upstream, client, "toClient", connection, network);
+  const toServer = forward(
+    { from: client, to: upstream, direction: "toServer" },
+    connection,
+    network,
+  );
+  const toClient = forward(
+    { from: upstream, to: client, direction: "toClient" },
+    connection,
+    network,
+  );
   return {
     ...connection,
     deliver() {
@@ -130,6 +138,12 @@ function join(id: number, client: Socket, upstream: Socket, network: Network): P
   };
 }
 
+interface Way {
+  readonly from: Socket;
+  readonly to: Socket;
+  readonly direction: Direction;
+}
+
 interface Parcel {
   readonly chunk: Buffer | undefined;
   readonly dueAt: number;
@@ -137,9 +151,7 @@ interface Parcel {
 
 /** Passes on one direction in order; returns a function to go on after `swallow`. */
 function forward(
-  from: Socket,
-  to: Socket,
-  direction: Direction,
+  { from, to, direction }: Way,
   connection: ProxiedConnection,
   network: Network,
 ): () => void {
