@@ -1,0 +1,97 @@
+import { MAX_DELAY_MS, QueueError } from "../errors.js";
+import type { IdempotencyKey, JobDefinition } from "../registry/job-definition.js";
+import {
+  checkInteger,
+  checkNumber,
+  checkText,
+  invalidOption,
+  MAX_INT32,
+  refuseUnknownOptions,
+} from "../registry/option-checks.js";
+
+/** The longest idempotency key, in bytes of UTF-8: an index entry cannot hold much more. */
+const MAX_KEY_BYTES = 512;
+
+/** What can be said of one job when it is enqueued; what is left out comes from its definition. */
+export interface EnqueueOptions {
+  /** The earliest start, in the years 1 to 9999; the past means at once. Not with `delayMs`. */
+  readonly runAt?: Date;
+  /** The earliest start, in milliseconds from now by the database's clock: 0 to ten years. */
+  readonly delayMs?: number;
+  /** 0 (first) to 9 (last). */
+  readonly priority?: number;
+  /** 1 to 512 bytes, in place of the definition's; null for none. */
+  readonly idempotencyKey?: IdempotencyKey | null;
+  readonly maxAttempts?: number;
+  readonly queue?: string;
+}
+
+/** The options of one job, checked and complete. */
+export interface CheckedOptions {
+  readonly queue: string;
+  readonly priority: number;
+  readonly maxAttempts: number;
+  /** ISO 8601; null to start after `delayMs`. */
+  readonly runAt: string | null;
+  readonly delayMs: number;
+}
+
+const OPTIONS = ["runAt", "delayMs", "priority", "idempotencyKey", "maxAttempts", "queue"];
+
+/** @throws {QueueError} `INVALID_OPTION` when an option is unknown, out of its range, or clashes with another. */
+export function checkOptions(definition: JobDefinition, options: EnqueueOptions): CheckedOptions {
+  refuseUnknownOptions("enqueue options", options, OPTIONS);
+  const { runAt, delayMs, priority, maxAttempts, queue } = options;
+  if (priority !== undefined) checkInteger("priority", priority, 0, 9);
+  if (maxAttempts !== undefined) checkInteger("maxAttempts", maxAttempts, 1, MAX_INT32);
+  if (queue !== undefined) checkText("queue", queue);
+  if (delayMs !== undefined) checkNumber("delayMs", delayMs, 0, MAX_DELAY_MS);
+  if (runAt !== undefined && delayMs !== undefined) {
+    throw new QueueError("INVALID_OPTION", "runAt and delayMs exclude each other. Give one of them.");
+  }
+  return {
+    queue: queue ?? definition.queue,
+    priority: priority ?? definition.priority,
+    maxAttempts: maxAttempts ?? definition.maxAttempts,
+    runAt: runAt === undefined ? null : isoInstant(runAt),
+    delayMs: delayMs ?? 0,
+  };
+}
+
+/** A Date goes as text: not every driver takes one, and none may read it in a session's zone. */
+function isoInstant(runAt: Date): string {
+  const year = runAt instanceof Date ? runAt.getUTCFullYear() : Number.NaN;
+  if (year >= 1 && year <= 9999) return runAt.toISOString();
+  throw invalidOption("runAt", "a valid Date in the years 1 to 9999", Number.isNaN(year) ? runAt : year);
+}
+
+/**
+ * Finds a job's key: the option's, else the one its definition derives, else none.
+ *
+ * @throws {QueueError} `INVALID_OPTION` when it is not a key of 1 to 512 bytes.
+ */
+export function keyOf(definition: JobDefinition, options: EnqueueOptions, payload: unknown): string | null {
+  const given = options.idempotencyKey === undefined ? derived(definition, payload) : options.idempotencyKey;
+  if (given === null) return null;
+  const key = Array.isArray(given) ? joined(given) : given;
+  checkText("idempotencyKey", key, MAX_KEY_BYTES);
+  return key as string;
+}
+
+/** What the app's function gives is checked like an option: undefined is a mistake, not "none". */
+function derived(definition: JobDefinition, payload: unknown): unknown {
+  const derive = definition.idempotencyKey as ((payload: unknown) => unknown) | undefined;
+  return derive === undefined ? null : derive(payload);
+}
+
+/** JSON keeps the parts apart: ["a", "bc"] and ["ab", "c"] are two keys. */
+function joined(parts: readonly unknown[]): string {
+  for (const part of parts) {
+    if (typeof part !== "string" && !Number.isFinite(part)) {
+      throw invalidOption("idempotencyKey: each part", "a string or a finite number", part);
+    }
+    if (typeof part === "string") checkText("idempotencyKey: a part", part, MAX_KEY_BYTES, 0);
+  }
+  if (parts.length === 0) throw invalidOption("idempotencyKey", "a list of at least one part", 0);
+  return JSON.stringify(parts);
+}

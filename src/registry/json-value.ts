@@ -1,0 +1,106 @@
+import type { Issue } from "../errors.js";
+import { textFault } from "./option-checks.js";
+
+/** The deepest nesting that is stored; PostgreSQL and V8 both fail on unbounded ones. */
+const MAX_DEPTH = 100;
+
+/** Whatever JSON can hold. */
+export type JsonValue = null | string | number | boolean | readonly JsonValue[] | { readonly [key: string]: JsonValue };
+
+/** Says where a value is not JSON, and why. */
+export class JsonFault extends Error implements Issue {
+  override readonly name: string = "JsonFault";
+  readonly path: readonly (string | number)[];
+
+  constructor(path: readonly (string | number)[], message: string) {
+    super(message);
+    this.path = path;
+  }
+}
+
+/** What is left of the size that a value may have, counted at one byte per part: an estimate from below. */
+interface Budget {
+  left: number;
+}
+
+/**
+ * Copies a value as JSON would write it, but refuses what JSON would change or
+ * drop without a word, and what jsonb cannot hold.
+ *
+ * @throws {JsonFault} at the first part that cannot be stored.
+ */
+export function toJsonValue(value: unknown, maxBytes: number): JsonValue | undefined {
+  return copy(value, [], { left: maxBytes });
+}
+
+function copy(given: unknown, path: (string | number)[], budget: Budget): JsonValue | undefined {
+  const value = hasToJson(given) ? given.toJSON(String(path.at(-1) ?? "")) : given;
+  budget.left -= 1;
+  // A value that shares its parts can be exponentially larger in JSON than in memory.
+  if (budget.left < 0) throw new JsonFault([], "is larger than the limit");
+  switch (typeof value) {
+    case "string":
+      budget.left -= value.length;
+      checkString(value, path);
+      return value;
+    case "number":
+      if (!Number.isFinite(value)) throw new JsonFault([...path], `is ${value}, which JSON cannot hold`);
+      return value;
+    case "boolean":
+    case "undefined":
+      return value;
+    case "object":
+      return value === null ? null : copyObject(value, path, budget);
+    default:
+      throw new JsonFault([...path], `is a ${typeof value}, which JSON cannot hold`);
+  }
+}
+
+function copyObject(value: object, path: (string | number)[], budget: Budget): JsonValue {
+  if (path.length >= MAX_DEPTH) {
+    throw new JsonFault(path.slice(0, 10), `is nested deeper than ${MAX_DEPTH} levels, or contains itself`);
+  }
+  if (Array.isArray(value)) {
+    const items: JsonValue[] = [];
+    for (let index = 0; index < value.length; index += 1) {
+      path.push(index);
+      items.push(copy(value[index], path, budget) ?? null);
+      path.pop();
+    }
+    return items;
+  }
+  checkPlain(value, path);
+  const properties: Record<string, JsonValue> = {};
+  for (const key of Object.keys(value)) {
+    path.push(key);
+    checkString(key, path);
+    const property = copy((value as Record<string, unknown>)[key], path, budget);
+    if (property !== undefined) set(properties, key, property);
+    path.pop();
+  }
+  return properties;
+}
+
+function set(properties: Record<string, JsonValue>, key: string, property: JsonValue): void {
+  if (key !== "__proto__") properties[key] = property;
+  // Assigned, it would become the prototype.
+  else Object.defineProperty(properties, key, { value: property, enumerable: true, configurable: true, writable: true });
+}
+
+/** A Map or a RegExp would be written as `{}`. */
+function checkPlain(value: object, path: (string | number)[]): void {
+  const tag = Object.prototype.toString.call(value);
+  if (tag !== "[object Object]") throw new JsonFault([...path], `is a ${tag.slice(8, -1)}, which JSON cannot hold`);
+}
+
+function checkString(text: string, path: (string | number)[]): void {
+  const fault = textFault(text);
+  if (fault !== undefined) throw new JsonFault([...path], fault);
+}
+
+function hasToJson(value: unknown): value is { toJSON(key: string): unknown } {
+  if (value instanceof Date && Number.isNaN(value.getTime())) return false;
+  return (
+    typeof value === "object" && value !== null && typeof (value as { toJSON?: unknown }).toJSON === "function"
+  );
+}

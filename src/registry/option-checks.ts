@@ -1,0 +1,66 @@
+import { QueueError } from "../errors.js";
+
+/** The longest job or queue name, in bytes of UTF-8. */
+export const MAX_NAME_BYTES = 128;
+/** The largest number of a 32-bit column, and of a timer. */
+export const MAX_INT32 = 2_147_483_647;
+
+/** A surrogate without its partner: PostgreSQL refuses it in jsonb, drivers change it in text. */
+const LONE_SURROGATE = /\p{Surrogate}/u;
+
+const encoder = new TextEncoder();
+
+/** The length of a text in UTF-8. */
+export const utf8Length = (text: string): number => encoder.encode(text).length;
+
+/** Tells why PostgreSQL could not store a text unchanged; undefined when it can. */
+export function textFault(text: string): string | undefined {
+  if (text.includes("\0")) return "contains \\u0000, which PostgreSQL cannot store";
+  if (LONE_SURROGATE.test(text)) return "contains a lone surrogate, which is not valid Unicode";
+  return undefined;
+}
+
+/** Builds the error of an option: what it must be, and of which kind it was, never its text. */
+export function invalidOption(option: string, must: string, got: unknown): QueueError {
+  const kind = typeof got === "number" ? String(got) : got === null ? "null" : typeof got;
+  return new QueueError("INVALID_OPTION", `${option} must be ${must}, got ${kind}.`);
+}
+
+/** @throws {QueueError} `INVALID_OPTION` when `given` is no object or has a key that is not known. */
+export function refuseUnknownOptions(of: string, given: unknown, known: readonly string[]): void {
+  if (typeof given !== "object" || given === null) throw invalidOption(of, "an object", given);
+  for (const option of Object.keys(given)) {
+    if (known.includes(option)) continue;
+    throw new QueueError(
+      "INVALID_OPTION",
+      `${of}: unknown option ${JSON.stringify(option.slice(0, MAX_NAME_BYTES))}. Known are ${known.join(", ")}.`,
+    );
+  }
+}
+
+/** @throws {QueueError} `INVALID_OPTION` when `value` is not an integer in the range. */
+export function checkInteger(option: string, value: unknown, min: number, max: number): void {
+  if (Number.isInteger(value) && (value as number) >= min && (value as number) <= max) return;
+  throw invalidOption(option, `an integer from ${min} to ${max}`, value);
+}
+
+/** @throws {QueueError} `INVALID_OPTION` when `value` is not a number in the range. */
+export function checkNumber(option: string, value: unknown, min: number, max: number): void {
+  if (typeof value === "number" && value >= min && value <= max) return;
+  throw invalidOption(option, `a number from ${min} to ${max}`, value);
+}
+
+/** @throws {QueueError} `INVALID_OPTION` when `value` is no text of that many bytes that can be stored. */
+export function checkText(option: string, value: unknown, maxBytes = MAX_NAME_BYTES, minBytes = 1): void {
+  if (typeof value !== "string") throw invalidOption(option, "a string", value);
+  const fault = textFault(value);
+  if (fault !== undefined) throw new QueueError("INVALID_OPTION", `${option} ${fault}.`);
+  const bytes = utf8Length(value);
+  if (bytes >= minBytes && bytes <= maxBytes) return;
+  throw new QueueError("INVALID_OPTION", `${option} must be ${minBytes} to ${maxBytes} bytes long, got ${bytes} bytes.`);
+}
+
+/** @throws {QueueError} `INVALID_OPTION` when `value` is not a function. */
+export function checkFunction(option: string, value: unknown): void {
+  if (typeof value !== "function") throw invalidOption(option, "a function", value);
+}
