@@ -1,32 +1,62 @@
 /**
- * Runs the rooms that need a database on every PostgreSQL major the project promises.
+ * Runs the rooms that need a database on every PostgreSQL major and on the newest Node.
  *
- * `npm run test:matrix` runs all; `npm run test:matrix -- 14 18 --project guarantees`
- * runs two majors and hands the rest to vitest.
+ * `npm run test:matrix` runs all; `npm run test:matrix -- postgres-14 node-24 --project guarantees`
+ * runs two places of the matrix and hands the rest to vitest.
  */
 import { spawnSync } from "node:child_process";
+import { join } from "node:path";
 import process from "node:process";
+import { fileURLToPath } from "node:url";
+import { installFixture } from "../test/support/matrix/install-fixture.js";
 import { POSTGRES_MAJORS } from "../test/support/postgres-server.js";
+
+interface Place {
+  readonly name: string;
+  /** The Node that runs vitest and all that the tests start. */
+  readonly node: () => string;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+const projectFolder = fileURLToPath(new URL("..", import.meta.url));
+
+const places: readonly Place[] = [
+  ...POSTGRES_MAJORS.map((major) => ({
+    name: `postgres-${major}`,
+    node: () => process.execPath,
+    env: { PG_MAJOR: String(major) },
+  })),
+  { name: "node-24", node: newestNode, env: {} },
+];
 
 const databaseRooms = ["queries", "worker", "guarantees", "migrations"];
 
-const given = process.argv.slice(2);
-const majors = POSTGRES_MAJORS.filter((major) => given.includes(String(major)));
-const vitestArgs = given.filter((argument) => !/^\d+$/.test(argument));
-const args =
-  vitestArgs.length > 0 ? vitestArgs : databaseRooms.flatMap((room) => ["--project", room]);
-
-const failed: number[] = [];
-for (const major of majors.length > 0 ? majors : POSTGRES_MAJORS) {
-  console.log(`\n== PostgreSQL ${major} ==`);
-  const run = spawnSync("npx", ["vitest", "run", ...args], {
-    stdio: "inherit",
-    env: { ...process.env, PG_MAJOR: String(major) },
-    shell: process.platform === "win32",
-  });
-  if (run.status !== 0) failed.push(major);
+function newestNode(): string {
+  const name = `node-${process.platform}-${process.arch}`;
+  return join(installFixture("test/support/matrix/node-24"), "node_modules", name, "bin/node");
 }
+
+/** Runs vitest in one place of the matrix and says whether all was well. */
+function runIn(place: Place, vitestArgs: readonly string[]): boolean {
+  console.log(`\n== ${place.name} ==`);
+  const vitest = join(projectFolder, "node_modules/vitest/vitest.mjs");
+  const run = spawnSync(place.node(), [vitest, "run", ...vitestArgs], {
+    cwd: projectFolder,
+    stdio: "inherit",
+    env: { ...process.env, ...place.env },
+  });
+  return run.status === 0;
+}
+
+const given = process.argv.slice(2);
+const chosen = places.filter(({ name }) => given.includes(name));
+const others = given.filter((argument) => !places.some(({ name }) => name === argument));
+const vitestArgs = others.some((argument) => argument.startsWith("--project"))
+  ? others
+  : [...databaseRooms.flatMap((room) => ["--project", room]), ...others];
+
+const failed = (chosen.length > 0 ? chosen : places).filter((place) => !runIn(place, vitestArgs));
 if (failed.length > 0) {
-  console.error(`\nFailed on PostgreSQL ${failed.join(", ")}.`);
+  console.error(`\nFailed on: ${failed.map(({ name }) => name).join(", ")}.`);
   process.exitCode = 1;
 }

@@ -17,7 +17,7 @@ interface Server {
 }
 
 /** The rooms that need no server of this run. */
-const roomsWithoutDatabase = new Set(["unit", "types", "package"]);
+const roomsWithoutDatabase = new Set(["unit", "types"]);
 
 /**
  * Finds a PostgreSQL server for the run: the one of TEST_DATABASE_URL, else a
