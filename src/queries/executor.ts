@@ -40,7 +40,10 @@ export interface PgExecutor {
 export function drizzleExecutor(target: PgExecutor): Executor {
   return {
     async run(statement) {
-      const result: unknown = await target.execute(toSql(statement));
+      // Drizzle sends when `then` is called, which `await` would put off to a later microtask.
+      const result = await new Promise<unknown>((resolve, reject) => {
+        target.execute(toSql(statement)).then(resolve, reject);
+      });
       return (Array.isArray(result) ? result : (result as { rows: unknown }).rows) as readonly Row[];
     },
   };
@@ -52,7 +55,8 @@ const piecesOf = new Map<string, readonly string[]>();
 function toSql(statement: Statement): SQL {
   let pieces = piecesOf.get(statement.text);
   if (pieces === undefined) {
-    pieces = statement.text.split(/\$(\d+)/);
+    // Outside of double quotes only (an even number follows): a table's name may hold a dollar sign.
+    pieces = statement.text.split(/\$(\d+)(?=[^"]*(?:"[^"]*"[^"]*)*$)/);
     piecesOf.set(statement.text, pieces);
   }
   // Odd pieces are the numbers of parameters: Drizzle numbers them anew, in order of appearance.

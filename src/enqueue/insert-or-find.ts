@@ -1,0 +1,80 @@
+import { QueueError } from "../errors.js";
+import type { Executor } from "../queries/executor.js";
+import { findEnqueued } from "../queries/find-enqueued.js";
+import {
+  type InsertedJob,
+  type InsertTemplates,
+  insertJob,
+  insertJobs,
+  type NewJob,
+} from "../queries/insert-jobs.js";
+import type { Template } from "../queries/template.js";
+import { withdrawJobs } from "../queries/withdraw-jobs.js";
+
+/** The statements of enqueue, ready for one set of tables. */
+export interface EnqueueStatements {
+  readonly insert: InsertTemplates;
+  readonly find: Template;
+  readonly withdraw: Template;
+}
+
+/** How often a key may be taken and freed again under our hands before we give up. */
+const MAX_ROUNDS = 10;
+
+/**
+ * Inserts a job or finds the one that has its key.
+ *
+ * One statement. More only where another transaction commits the same key while
+ * we wait for it: then its row is looked up, and if it is gone by then, the
+ * insert is tried again.
+ */
+export async function insertOrFind(
+  executor: Executor,
+  statements: EnqueueStatements,
+  job: NewJob,
+): Promise<InsertedJob> {
+  for (let round = 0; round < MAX_ROUNDS; round += 1) {
+    const inserted = await insertJob(executor, statements.insert, job);
+    const answer = inserted ?? (await findEnqueued(executor, statements.find, [job]))[0];
+    if (answer !== undefined) return answer;
+  }
+  throw gaveUp();
+}
+
+/**
+ * The same for jobs of which no two share a name and key, in their order.
+ *
+ * If one's key is taken by another input, none of them is inserted: the answer
+ * holds that conflict, and may lack the others.
+ */
+export async function insertOrFindMany(
+  executor: Executor,
+  statements: EnqueueStatements,
+  jobs: readonly NewJob[],
+): Promise<readonly (InsertedJob | undefined)[]> {
+  const answers = [...(await insertJobs(executor, statements.insert, jobs))];
+  for (let round = 0; ; round += 1) {
+    if (answers.some((answer) => answer?.conflict)) {
+      // Those that an earlier round inserted.
+      const ours = answers.flatMap((answer) => (answer?.created ? [answer.id] : []));
+      await withdrawJobs(executor, statements.withdraw, ours);
+      return answers;
+    }
+    const missing = [...answers.keys()].filter((place) => answers[place] === undefined);
+    if (missing.length === 0) return answers;
+    if (round === 2 * MAX_ROUNDS) throw gaveUp();
+    const again = missing.flatMap((place) => jobs[place] ?? []);
+    // Look first, then insert what has vanished, in turns.
+    const found =
+      round % 2 === 0
+        ? await findEnqueued(executor, statements.find, again)
+        : await insertJobs(executor, statements.insert, again);
+    for (const [index, place] of missing.entries()) answers[place] = found[index];
+  }
+}
+
+const gaveUp = (): QueueError =>
+  new QueueError(
+    "IDEMPOTENCY_CONFLICT",
+    `An idempotency key was taken and freed again ${MAX_ROUNDS} times while it was enqueued. Try again.`,
+  );

@@ -1,0 +1,31 @@
+import type { NewJob } from "../queries/insert-jobs.js";
+import { definitionOf } from "../registry/define-jobs.js";
+import type { JobMap } from "../registry/job-definition.js";
+import { parsePayload } from "../registry/parse-payload.js";
+import { checkOptions, type EnqueueOptions, keyOf } from "./enqueue-options.js";
+
+/** The registry and limits that jobs are checked against. */
+export interface Admission {
+  readonly jobs: JobMap;
+  readonly maxPayloadBytes: number;
+}
+
+/**
+ * Checks everything about a job and makes it ready to insert. Synchronous.
+ *
+ * @throws {QueueError} when the name, the payload, an option or the key is not valid.
+ */
+export function prepareJob(
+  { jobs, maxPayloadBytes }: Admission,
+  name: string,
+  payload: unknown,
+  options: EnqueueOptions = {},
+): NewJob {
+  const definition = definitionOf(jobs, name);
+  const checked = checkOptions(definition, options);
+  const parsed = parsePayload(name, definition, payload, maxPayloadBytes);
+  const idempotencyKey = keyOf(definition, options, parsed.output);
+  // Without a key nobody asks for the input's hash.
+  const input = idempotencyKey === null || parsed.input === parsed.stored ? null : parsed.input;
+  return { name, ...checked, idempotencyKey, payload: parsed.stored, input };
+}
