@@ -67,7 +67,7 @@ const stopSignals = { fast: "SIGINT", immediate: "SIGQUIT" } as const;
 export async function startPostgresServer(
   options: PostgresServerOptions = {},
 ): Promise<PostgresServer> {
-  const folder = mkdtempSync(join(tmpdir(), "drizzle-queue-postgres-"));
+  const folder = temporaryFolder();
   let cluster: Cluster;
   try {
     cluster = await createCluster(folder, options);
@@ -98,6 +98,13 @@ export async function startPostgresServer(
       rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
     },
   });
+}
+
+function temporaryFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "drizzle-queue-postgres-"));
+  const { uid, gid } = unprivilegedUser();
+  if (uid !== undefined && gid !== undefined) chownSync(folder, uid, gid);
+  return folder;
 }
 
 interface Cluster {
@@ -176,7 +183,7 @@ function initialise(
   writeFileSync(passwordFile, password, { mode: 0o600 });
   mkdirSync(dataFolder, { mode: 0o700 });
   if (user.uid !== undefined && user.gid !== undefined) {
-    for (const path of [folder, dataFolder, passwordFile]) chownSync(path, user.uid, user.gid);
+    for (const path of [dataFolder, passwordFile]) chownSync(path, user.uid, user.gid);
   }
   const options = ["--username=postgres", "--encoding=UTF8", "--locale=C", "--no-sync"];
   // A password sent in clear is enough on the loopback, and ten times cheaper than SCRAM.
