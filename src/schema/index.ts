@@ -4,6 +4,7 @@ export { createQueueTables, type QueueTables } from "./create-queue-tables.js";
 export type { JobOutcome, JobState } from "./job-states.js";
 export type { QueueJobsTable, StoredError } from "./jobs.js";
 export type { QueueProcessedKeysTable } from "./processed-keys.js";
+export { queueExtrasSql } from "./queue-extras-sql.js";
 export type { TablePlace } from "./table-names.js";
 export type { QueueWorkersTable } from "./workers.js";
 
@@ -13,7 +14,8 @@ const tables = createQueueTables();
 export const queueJobs: QueueTables<"queue_">["queueJobs"] = tables.queueJobs;
 
 /** The processed keys table, `public.queue_processed_keys`. */
-export const queueProcessedKeys: QueueTables<"queue_">["queueProcessedKeys"] = tables.queueProcessedKeys;
+export const queueProcessedKeys: QueueTables<"queue_">["queueProcessedKeys"] =
+  tables.queueProcessedKeys;
 
 /** The workers table, `public.queue_workers`. */
 export const queueWorkers: QueueTables<"queue_">["queueWorkers"] = tables.queueWorkers;

@@ -46,7 +46,9 @@ export type Bytes = ReturnType<ReturnType<typeof customType<{ data: Uint8Array }
 export type NotNull<B extends { notNull: (...args: never) => unknown }> = ReturnType<B["notNull"]>;
 
 /** The column with a default, optional on insert. */
-export type HasDefault<B extends { default: (...args: never) => unknown }> = ReturnType<B["default"]>;
+export type HasDefault<B extends { default: (...args: never) => unknown }> = ReturnType<
+  B["default"]
+>;
 
 /** The column as the primary key. */
 export type PrimaryKey<B extends { primaryKey: (...args: never) => unknown }> = ReturnType<
@@ -54,9 +56,8 @@ export type PrimaryKey<B extends { primaryKey: (...args: never) => unknown }> = 
 >;
 
 /** The column as an identity that PostgreSQL always generates, absent on insert. */
-export type Identity<B extends { generatedAlwaysAsIdentity: (...args: never) => unknown }> = ReturnType<
-  B["generatedAlwaysAsIdentity"]
->;
+export type Identity<B extends { generatedAlwaysAsIdentity: (...args: never) => unknown }> =
+  ReturnType<B["generatedAlwaysAsIdentity"]>;
 
 /**
  * Makes a `timestamptz` column.
