@@ -51,18 +51,7 @@ export function createQueue<const M extends JobMap>(options: QueueOptions<M>): Q
     find: findEnqueuedTemplate(tables),
     withdraw: withdrawJobsTemplate(tables),
   };
-  const emit = emitter([instrumentation], warnOnce());
+  const emit = emitter(instrumentation);
   const functions = createEnqueue<M>({ jobs, maxPayloadBytes, statements, emit });
   return Object.freeze({ jobs, tables, maxPayloadBytes, instrumentation, ...functions });
-}
-
-/** A listener that throws at each event would fill the log. */
-function warnOnce(): (error: unknown) => void {
-  let warned = false;
-  return (error) => {
-    if (warned) return;
-    warned = true;
-    // oxlint-disable-next-line no-console -- The listener is the channel that failed; the console is what is left.
-    console.warn("drizzle-queue: the instrumentation threw an error; later ones are not shown.", error);
-  };
 }

@@ -9,6 +9,7 @@ export type QueueErrorCode =
   | "NOT_A_TRANSACTION"
   | "IDEMPOTENCY_CONFLICT"
   | "UNSUPPORTED_DRIVER"
+  | "TABLES_MISSING"
   | "WORKER_STATE";
 
 /** Every code an {@link AttemptError} can carry; docs/errors.md tells cause and remedy of each. */

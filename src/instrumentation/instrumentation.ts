@@ -48,8 +48,8 @@ export type QueueEvent =
   | { readonly type: "leases.renewed"; readonly count: number; readonly busy: number }
   | (EventAttempt & {
       readonly type: "lease.lost";
-      /** What noticed it: the renewal, the settling statement, or the local deadline. */
-      readonly noticedBy: "renewal" | "settle" | "deadline";
+      /** What noticed it: the renewal, the settling statement, `commit`, or the local deadline. */
+      readonly noticedBy: "renewal" | "settle" | "commit" | "deadline";
     })
   | (EventAttempt & { readonly type: "job.started" })
   | (EventAttempt & {
@@ -99,10 +99,11 @@ const MAX_MESSAGE_LENGTH = 500;
 /** Describes any thrown value for an event; never throws, whatever it is handed. */
 export function eventError(thrown: unknown): EventError {
   try {
-    const error = unwrap(thrown);
+    const error = underlyingError(thrown) as ErrorLike;
+    if (typeof error !== "object" || error === null) return { name: "Error", message: cut(String(error)), code: undefined };
     return {
       name: typeof error.name === "string" ? error.name : "Error",
-      message: String(error.message).slice(0, MAX_MESSAGE_LENGTH),
+      message: cut(String(error.message)),
       code: typeof error.code === "string" ? error.code : undefined,
     };
   } catch {
@@ -117,16 +118,19 @@ interface ErrorLike {
   readonly code?: unknown;
 }
 
-/** Drizzle wraps a driver's error in one whose message holds the bound values: those stay out. */
-function unwrap(thrown: unknown): ErrorLike {
-  if (typeof thrown !== "object" || thrown === null) return { message: String(thrown) };
-  const error = thrown as ErrorLike & { readonly query?: unknown; readonly cause?: unknown };
-  if (error.name === "DrizzleQueryError" || "query" in error) {
-    return typeof error.cause === "object" && error.cause !== null
-      ? (error.cause as ErrorLike)
-      : { name: "DrizzleQueryError", message: "A query failed." };
-  }
-  return error;
+const cut = (text: string): string => text.slice(0, MAX_MESSAGE_LENGTH);
+
+/**
+ * Looks behind Drizzle's error to the driver's: the message of the former
+ * holds the values that were bound, which are nobody's to log or to store.
+ *
+ * @throws whatever a getter of `thrown` throws.
+ */
+export function underlyingError(thrown: unknown): unknown {
+  if (typeof thrown !== "object" || thrown === null) return thrown;
+  if (!("query" in thrown && "params" in thrown)) return thrown;
+  const { cause } = thrown as { readonly cause?: unknown };
+  return cause ?? { name: "DrizzleQueryError", message: "A query failed." };
 }
 
 /**
@@ -135,20 +139,26 @@ function unwrap(thrown: unknown): ErrorLike {
  * @returns A function that emits, or undefined without a listener, so that no
  *   event has to be built for nobody.
  */
-export function emitter(
-  listeners: readonly (Instrumentation | undefined)[],
-  warn: (error: unknown) => void,
-): ((event: QueueEvent) => void) | undefined {
-  const present = listeners.filter((listener) => listener !== undefined);
-  if (present.length === 0) return undefined;
+export function emitter(listener: Instrumentation | undefined): ((event: QueueEvent) => void) | undefined {
+  if (listener === undefined) return undefined;
+  const warn = warnOnce();
   return (event) => {
-    for (const listener of present) {
-      try {
-        const returned: unknown = listener.event(event);
-        if (returned instanceof Promise) returned.catch(warn);
-      } catch (error) {
-        warn(error);
-      }
+    try {
+      const returned: unknown = listener.event(event);
+      if (returned instanceof Promise) returned.catch(warn);
+    } catch (error) {
+      warn(error);
     }
+  };
+}
+
+/** A listener that throws at each event would fill the log. */
+function warnOnce(): (error: unknown) => void {
+  let hasWarned = false;
+  return (error) => {
+    if (hasWarned) return;
+    hasWarned = true;
+    // oxlint-disable-next-line no-console -- The listener is the channel that failed; the console is what is left.
+    console.warn("drizzle-queue: the instrumentation threw an error; later ones are not shown.", error);
   };
 }

@@ -79,7 +79,7 @@ const leaseEnd = `
 const lease = `lease as materialized (select $leases::text::jsonb as by_name)`;
 
 const claimedColumns = `
-  id, queue, name, priority, status, attempts, max_attempts, lease_version, idempotency_key,
+  id, queue, name, priority, status, attempts, max_attempts, lease_version, expired_leases, idempotency_key,
   payload::text as payload,
   (extract(epoch from available_at) * 1000000)::bigint as available_us,
   (extract(epoch from created_at) * 1000)::float8 as created_ms,

@@ -10,6 +10,8 @@ export interface ClaimedJob {
   readonly attempts: number;
   readonly maxAttempts: number;
   readonly leaseVersion: number;
+  /** How often a lease of this job has run out. */
+  readonly expiredLeases: number;
   readonly idempotencyKey: string | null;
   /** The stored payload as JSON text. */
   readonly payload: string;
@@ -69,6 +71,7 @@ function readJob(row: Row): ClaimedJob {
     attempts: Number(row["attempts"]),
     maxAttempts: Number(row["max_attempts"]),
     leaseVersion: Number(row["lease_version"]),
+    expiredLeases: Number(row["expired_leases"]),
     idempotencyKey: row["idempotency_key"] === null ? null : String(row["idempotency_key"]),
     payload: String(row["payload"]),
     place: { atUs: Number(row["available_us"]), id },

@@ -71,6 +71,7 @@ const claimColumns = [
   "attempts",
   "max_attempts",
   "lease_version",
+  "expired_leases",
   "idempotency_key",
   "payload",
   "available_us",

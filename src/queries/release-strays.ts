@@ -1,0 +1,73 @@
+import type { TableNames } from "../schema/table-names.js";
+import type { ClaimPair } from "./claim-jobs.js";
+import type { Executor } from "./executor.js";
+import { integerList, textList } from "./list-literals.js";
+import { template } from "./template.js";
+
+/** How many rows of each queue and priority are looked at: a claim takes from the first ones. */
+const REACH = 2_000;
+
+const text = `
+  with request as materialized (
+    select queue, priority,
+      coalesce('epoch'::timestamptz + floor_us * interval '1 microsecond', '-infinity') as floor_at, floor_id
+    from unnest($queues::text::text[], $priorities::text::smallint[], $floors_us::text::bigint[], $floor_ids::text::bigint[])
+      as pair(queue, priority, floor_us, floor_id)
+  ),
+  stray as materialized (
+    select near.id
+    from request cross join lateral (
+      select id, lease_version, locked_by, status from {jobs}
+      where queue = request.queue and priority = request.priority and finished_at is null and blockers = 0
+        and (available_at, id) > (request.floor_at, request.floor_id)
+      order by available_at, id limit ${REACH}
+    ) as near
+    where near.status = 'running' and near.locked_by = $worker
+      and near.id <> all($held::text::bigint[])
+  ),
+  locked as materialized (
+    select job.id from stray cross join lateral (
+      select id from {jobs}
+      where id = stray.id and status = 'running' and locked_by = $worker and lease_until > statement_timestamp()
+      for no key update skip locked
+    ) as job
+  )
+  update {jobs} as job
+  set status = 'queued', attempts = attempts - 1, lease_until = null, locked_by = null
+  where id = any(array(select id from locked))
+  returning id`;
+
+/** What may have been claimed without this worker having heard of it. */
+export interface StrayRequest {
+  readonly workerId: string;
+  /** The pairs of the claim whose answer was lost. */
+  readonly pairs: readonly ClaimPair[];
+  /** The jobs that this worker does hold. */
+  readonly held: readonly number[];
+}
+
+/**
+ * Gives back, attempt included, what carries this worker's id and is not held
+ * by it: jobs of a claim whose answer was lost. Their versions are unknown here,
+ * but the worker's id is this one's alone, and nobody has raised them since.
+ *
+ * @returns How many were given back.
+ */
+export function releaseStrays(
+  tables: TableNames,
+): (executor: Executor, request: StrayRequest) => Promise<number> {
+  const prepared = template("release_strays", text, tables);
+  return async (executor, { workerId, pairs, held }) => {
+    const rows = await executor.run(
+      prepared.bind({
+        queues: textList(pairs.map((pair) => pair.queue)),
+        priorities: integerList(pairs.map((pair) => pair.priority)),
+        floors_us: integerList(pairs.map((pair) => pair.floor?.atUs ?? null)),
+        floor_ids: integerList(pairs.map((pair) => pair.floor?.id ?? 0)),
+        worker: workerId,
+        held: integerList(held),
+      }),
+    );
+    return rows.length;
+  };
+}

@@ -1,0 +1,71 @@
+import type { ClaimPair, Place } from "../queries/claim-jobs.js";
+import type { ClaimAnswer } from "../queries/claimed-row.js";
+
+/**
+ * A floor remembers, for one queue and priority, up to where everything has
+ * been claimed, so that no claim walks again over what others have left dead
+ * there while some transaction keeps it from being cleaned (ADR 0010).
+ *
+ * It is one process's shortcut and never a matter of correctness: what lies
+ * below is found by the sweeps.
+ */
+
+/** How far behind the present a floor stays: transactions that commit later than this are the sweeps'. */
+const COMMIT_LAG_US = 1_000_000;
+
+/** Every priority, first to last. */
+const PRIORITIES = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9] as const;
+
+/** The floors of all queues and priorities that a worker serves. */
+export interface ClaimFloors {
+  /** The pairs of the next claim: by priority, queues of equal priority taking turns. */
+  nextPairs(): readonly ClaimPair[];
+  /** Raises floors by what a claim of `pairs` found, when it asked for up to `wanted` jobs. */
+  learn(pairs: readonly ClaimPair[], answer: ClaimAnswer, wanted: number): void;
+}
+
+/** Creates floors that know nothing yet: the first claim looks at everything. */
+export function createClaimFloors(queues: readonly string[]): ClaimFloors {
+  const floors = new Map<string, Place>();
+  let turn = 0;
+  return {
+    nextPairs() {
+      turn = (turn + 1) % queues.length;
+      const inTurn = [...queues.slice(turn), ...queues.slice(0, turn)];
+      return PRIORITIES.flatMap((priority) =>
+        inTurn.map((queue) => ({ queue, priority, floor: floors.get(keyOf(queue, priority)) ?? null })),
+      );
+    },
+    learn(pairs, answer, wanted) {
+      const present: Place = { atUs: answer.nowUs - COMMIT_LAG_US, id: 0 };
+      const tips = tipsOf(answer);
+      const isExhaustive = answer.jobs.length + answer.exhausted.length < wanted;
+      // Pairs before the last one that gave a row were searched to their end.
+      const lastGiving = pairs.findLastIndex((pair) => tips.has(keyOf(pair.queue, pair.priority)));
+      for (const [index, pair] of pairs.entries()) {
+        const key = keyOf(pair.queue, pair.priority);
+        const tip = tips.get(key);
+        const reached = isExhaustive || index < lastGiving ? present : tip && lower(tip, present);
+        const floor = floors.get(key);
+        if (reached !== undefined && (floor === undefined || isAbove(reached, floor))) floors.set(key, reached);
+      }
+    },
+  };
+}
+
+/** A separator that no queue name holds. */
+const keyOf = (queue: string, priority: number): string => `${queue}\0${priority}`;
+
+function tipsOf({ jobs, exhausted }: ClaimAnswer): Map<string, Place> {
+  const tips = new Map<string, Place>();
+  for (const job of [...jobs, ...exhausted]) {
+    const key = keyOf(job.queue, job.priority);
+    const tip = tips.get(key);
+    if (tip === undefined || isAbove(job.place, tip)) tips.set(key, job.place);
+  }
+  return tips;
+}
+
+const isAbove = (a: Place, b: Place): boolean => a.atUs > b.atUs || (a.atUs === b.atUs && a.id > b.id);
+
+const lower = (a: Place, b: Place): Place => (isAbove(a, b) ? b : a);

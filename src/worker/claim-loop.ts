@@ -1,0 +1,115 @@
+import { eventError, type QueueEvent } from "../instrumentation/instrumentation.js";
+import type { ClaimPair, ClaimRequest } from "../queries/claim-jobs.js";
+import type { ClaimAnswer } from "../queries/claimed-row.js";
+import type { SettleAndClaim, SettleAndClaimAnswer } from "../queries/settle-and-claim.js";
+import type { Alarm } from "./alarm.js";
+import type { ClaimPlan, ClaimRoom } from "./claim-plan.js";
+import { jittered, monotonicMs } from "./clock.js";
+import type { SettleBatch, SettleBuffer } from "./settle-buffer.js";
+import { isAnswered } from "./sql-errors.js";
+
+/**
+ * Invariant: one statement of a worker is under way at a time on the
+ * connection that claims and settles, and what it carries is answered, put
+ * back, or known to be lost before the next one leaves.
+ */
+
+export interface ClaimLoopOptions {
+  readonly alarm: Alarm;
+  readonly plan: ClaimPlan;
+  readonly settles: SettleBuffer;
+  readonly send: (task: SettleAndClaim) => Promise<SettleAndClaimAnswer>;
+  /** Gives back jobs of a claim whose answer was lost. */
+  readonly releaseStrays: (pairs: readonly ClaimPair[]) => Promise<unknown>;
+  /** The room for jobs; none while stopping. */
+  readonly room: () => ClaimRoom;
+  /** Takes what was claimed by a statement sent at `sentAtMs`. */
+  readonly onClaimed: (answer: ClaimAnswer, sentAtMs: number) => void;
+  readonly emit: ((event: QueueEvent) => void) | undefined;
+}
+
+export interface ClaimLoop {
+  /** Runs until `finish` has been called and everything is settled, or until `end` is called. */
+  run(): Promise<void>;
+  finish(): void;
+  /** Ends the loop once its statement has been answered. */
+  end(): void;
+}
+
+/** The first wait after an error, in milliseconds; it doubles with each further one. */
+const FIRST_RETRY_MS = 50;
+const MAX_RETRY_MS = 5_000;
+
+/** Creates the loop that claims and settles. */
+export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
+  const { alarm, plan, settles, emit } = options;
+  let isOver = false;
+  let isFinishing = false;
+  let failures = 0;
+  let notBeforeMs = 0;
+  let strayPairs: readonly ClaimPair[] | undefined;
+
+  const succeed = (batch: SettleBatch, request: ClaimRequest | undefined, answer: SettleAndClaimAnswer, sentAtMs: number): void => {
+    failures = 0;
+    settles.answered(batch, answer.unsettled);
+    if (request === undefined || answer.claim === undefined) return;
+    plan.learn(request, answer.claim, sentAtMs, monotonicMs());
+    options.onClaimed(answer.claim, sentAtMs);
+  };
+
+  const fail = (what: string, error: unknown): void => {
+    failures += 1;
+    const retryInMs = jittered(Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** (failures - 1)));
+    notBeforeMs = monotonicMs() + retryInMs;
+    emit?.({ type: "statement.errored", statement: what, error: eventError(error), retryInMs });
+  };
+
+  const send = async (batch: SettleBatch, request: ClaimRequest | undefined): Promise<void> => {
+    const sentAtMs = monotonicMs();
+    try {
+      const answer = await options.send({ items: batch.map(({ item }) => item), request });
+      succeed(batch, request, answer, sentAtMs);
+    } catch (error) {
+      if (request !== undefined) plan.wake();
+      if (request !== undefined && !isAnswered(error)) strayPairs = request.pairs;
+      const goesOn = batch.length > 0 && settles.errored(batch, error);
+      if (!goesOn) fail(batch.length > 0 ? "settle" : "claim", error);
+    }
+  };
+
+  const tidy = async (pairs: readonly ClaimPair[]): Promise<void> => {
+    try {
+      await options.releaseStrays(pairs);
+      strayPairs = undefined;
+    } catch (error) {
+      fail("release strays", error);
+    }
+  };
+
+  /** One statement, or a sleep until there is one to send. */
+  const step = async (): Promise<void> => {
+    const nowMs = monotonicMs();
+    if (nowMs < notBeforeMs) return alarm.sleep(notBeforeMs - nowMs);
+    if (strayPairs !== undefined) return tidy(strayPairs);
+    const room = options.room();
+    const request = settles.hasRefused() ? undefined : plan.next(nowMs, room);
+    const batch = settles.take(nowMs, request !== undefined) ?? [];
+    if (request !== undefined || batch.length > 0) return send(batch, request);
+    const hasRoom = room.free + room.ahead > 0;
+    return alarm.sleep(Math.min(settles.nextMs(), hasRoom ? plan.nextMs() : Number.POSITIVE_INFINITY) - nowMs);
+  };
+
+  return {
+    async run() {
+      while (!isOver && !(isFinishing && settles.size() === 0 && strayPairs === undefined)) await step();
+    },
+    finish() {
+      isFinishing = true;
+      alarm.ring();
+    },
+    end() {
+      isOver = true;
+      alarm.ring();
+    },
+  };
+}

@@ -1,0 +1,117 @@
+import type { ClaimRequest, Sweep } from "../queries/claim-jobs.js";
+import type { ClaimAnswer } from "../queries/claimed-row.js";
+import { createClaimFloors } from "./claim-floor.js";
+import { jittered } from "./clock.js";
+
+/** When to claim, how much, and how far back to look. */
+export interface ClaimPlan {
+  /** What to ask for now; nothing when there is no room or no reason. */
+  next(nowMs: number, room: ClaimRoom): ClaimRequest | undefined;
+  /** When the next claim is due, given that there is room. */
+  nextMs(): number;
+  /** Learns from what a claim found that was sent at `sentAtMs` and answered at `nowMs`. */
+  learn(request: ClaimRequest, answer: ClaimAnswer, sentAtMs: number, nowMs: number): void;
+  /** There may be jobs: somebody said so. */
+  wake(): void;
+}
+
+/** The room that a worker has for jobs. */
+export interface ClaimRoom {
+  /** Slots without a job. */
+  readonly free: number;
+  /** Jobs that may wait beyond the slots. */
+  readonly ahead: number;
+  /** Whether a job is held whose lease has run out before. */
+  readonly holdsSuspect: boolean;
+}
+
+/** What every claim of a worker asks for alike. */
+export interface ClaimPlanOptions {
+  readonly workerId: string;
+  readonly queues: readonly string[];
+  readonly names: readonly string[];
+  readonly leaseMs: number;
+  readonly leaseMsByName: Readonly<Record<string, number>>;
+  readonly pollIntervalMs: number;
+  /** Whether polls are to follow each other closely for now. */
+  readonly pollsClosely: () => boolean;
+}
+
+/** A close poll waits this long, jittered to 10 to 25 ms. */
+const CLOSE_POLL_MS = 10;
+/** How far back a near sweep looks: most late commits are found there at little cost. */
+const NEAR_REACH_MS = 10_000;
+/** Near sweeps are at least this far apart. */
+const NEAR_INTERVAL_MS = 50;
+/** Sweeps take at most a tenth of the time: the next is this many durations away. */
+const REST = 9;
+
+/** Creates a plan that starts with a look at everything. */
+export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
+  const floors = createClaimFloors(options.queues);
+  let isWoken = true;
+  let hasBacklog = false;
+  let nextPollMs = 0;
+  let nextNearMs = 0;
+  let nextFarMs = 0;
+
+  const sweepFor = (nowMs: number, room: ClaimRoom): Sweep | undefined => {
+    const suspects = room.holdsSuspect || room.free === 0 ? 0 : 1;
+    if (nowMs >= nextFarMs) return { reachMs: null, exclusive: hasBacklog, suspects };
+    if (nowMs >= nextNearMs) return { reachMs: NEAR_REACH_MS, exclusive: hasBacklog, suspects };
+    return undefined;
+  };
+
+  const rest = (request: ClaimRequest, answer: ClaimAnswer, tookMs: number, nowMs: number): void => {
+    const { sweep, pairs } = request;
+    if (sweep === undefined) return;
+    // Full of what lies below the floors: there may be more of it.
+    const goesOn = answer.hasSwept && isFull(request, answer) && endsBelowFloor(pairs, answer);
+    const nextMs = goesOn ? nowMs : nowMs + tookMs * REST;
+    if (sweep.reachMs === null) {
+      nextFarMs = goesOn ? nowMs : Math.max(nextMs, nowMs + (answer.hasSwept ? options.pollIntervalMs : 0));
+    }
+    nextNearMs = Math.max(nextMs, nowMs + (goesOn ? 0 : jittered(NEAR_INTERVAL_MS)));
+  };
+
+  return {
+    next(nowMs, room) {
+      if (room.free + room.ahead === 0 || nowMs < this.nextMs()) return undefined;
+      isWoken = false;
+      return {
+        workerId: options.workerId,
+        pairs: floors.nextPairs(),
+        names: options.names,
+        free: room.free,
+        ahead: room.ahead,
+        leaseMs: options.leaseMs,
+        leaseMsByName: options.leaseMsByName,
+        sweep: sweepFor(nowMs, room),
+        wantsNextDue: !hasBacklog,
+      };
+    },
+    nextMs: () => (isWoken || hasBacklog ? 0 : nextPollMs),
+    learn(request, answer, sentAtMs, nowMs) {
+      floors.learn(request.pairs, answer, request.free + request.ahead);
+      hasBacklog = isFull(request, answer);
+      rest(request, answer, nowMs - sentAtMs, nowMs);
+      const pollMs = options.pollsClosely() ? jittered(CLOSE_POLL_MS, 1.5) : jittered(options.pollIntervalMs);
+      const dueInMs = answer.nextDueUs === null ? Number.POSITIVE_INFINITY : (answer.nextDueUs - answer.nowUs) / 1000;
+      nextPollMs = nowMs + Math.min(pollMs, dueInMs);
+    },
+    wake() {
+      isWoken = true;
+    },
+  };
+}
+
+const isFull = (request: ClaimRequest, { jobs, exhausted }: ClaimAnswer): boolean =>
+  jobs.length + exhausted.length >= request.free + request.ahead;
+
+/** Whether every job that came lies below the floor of its queue and priority. */
+function endsBelowFloor(pairs: ClaimRequest["pairs"], { jobs, exhausted }: ClaimAnswer): boolean {
+  return [...jobs, ...exhausted].every((job) => {
+    const floor = pairs.find((pair) => pair.queue === job.queue && pair.priority === job.priority)?.floor ?? null;
+    return floor !== null && job.place.atUs < floor.atUs;
+  });
+}

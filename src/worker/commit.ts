@@ -1,0 +1,111 @@
+import type { PgDatabase } from "../queries/transaction.js";
+import { drizzleExecutor, type Executor } from "../queries/executor.js";
+import type { GuardAnswer, GuardedAttempt } from "../queries/guard-job.js";
+import { limitTransaction } from "../queries/limit-transaction.js";
+import { type TransactionStatus, transactionStatus } from "../queries/transaction-status.js";
+import { jittered, monotonicMs } from "./clock.js";
+import { attemptError, type HeldJob, leaseEndMs } from "./held-job.js";
+import { isAnswered } from "./sql-errors.js";
+
+/**
+ * Invariant: of all attempts at a job at most one commits its effects, since
+ * the transaction that holds them also moves the job from `running` to `done`
+ * under the attempt's lease version, as its last statement.
+ *
+ * It runs on the app's own pool and is explicitly READ COMMITTED: at a higher
+ * level any renewal meanwhile would make the guard error (40001).
+ */
+
+export interface CommitOptions {
+  readonly db: PgDatabase;
+  readonly guard: (executor: Executor, attempt: GuardedAttempt) => Promise<GuardAnswer>;
+  /** The worker's own connection, to ask what became of a transaction. */
+  readonly own: Executor;
+  /** Checks a result and gives the JSON that is stored, or null; throws what ends the attempt. */
+  readonly resultText: (held: HeldJob, result: unknown) => string | null;
+}
+
+/** Runs an app's effect and completes its job in one transaction. */
+export type CommitJob = (held: HeldJob, effect: (tx: never) => unknown) => Promise<unknown>;
+
+/** Creates `commit` for all jobs of a worker. */
+export function createCommit(options: CommitOptions): CommitJob {
+  return async (held, effect) => {
+    refuseWhenOver(held);
+    held.commit = "committing";
+    let transactionId: string | undefined;
+    let result: unknown;
+    try {
+      await options.db.transaction(
+        async (tx) => {
+          await limitTransaction(drizzleExecutor(tx), leaseEndMs(held) - monotonicMs());
+          result = await effect(tx as never);
+          transactionId = await complete(options, held, drizzleExecutor(tx), result);
+        },
+        { isolationLevel: "read committed" },
+      );
+      held.commit = "committed";
+      return result;
+    } catch (error) {
+      // Once the guard has held, only COMMIT was left: without an answer it may have been carried out.
+      if (transactionId === undefined || isAnswered(error)) held.commit = "none";
+      else await resolve(options.own, held, transactionId);
+      if (heldCommit(held) === "committed") return result;
+      throw error;
+    }
+  };
+}
+
+/** Read through a function: the compiler would keep what it saw assigned before the await. */
+const heldCommit = (held: HeldJob): HeldJob["commit"] => held.commit;
+
+function refuseWhenOver(held: HeldJob): void {
+  if (held.commit !== "none") {
+    throw attemptError(
+      held,
+      "COMMITTED_TWICE",
+      "commit was called again while or after it succeeded. Put all effects into one commit.",
+    );
+  }
+  if (held.abortReason !== undefined && held.abortReason.code !== "WORKER_STOPPING") throw held.abortReason;
+  if (held.phase !== "running") throw attemptError(held, "LEASE_LOST", "commit was called after the attempt had ended.");
+}
+
+async function complete(
+  { guard, resultText }: CommitOptions,
+  held: HeldJob,
+  executor: Executor,
+  result: unknown,
+): Promise<string> {
+  const { id, leaseVersion } = held.job;
+  const answer = await guard(executor, { id, leaseVersion, result: resultText(held, result) });
+  switch (answer.kind) {
+    case "held":
+      return answer.transactionId;
+    case "lost":
+      throw attemptError(held, "LEASE_LOST", "another attempt may hold the job now; nothing of this commit was written.");
+    case "already_processed":
+      throw attemptError(held, "ALREADY_PROCESSED", "its key is recorded; nothing of this commit was written.");
+  }
+}
+
+/** Asks what became of the transaction until the server knows, or the lease has run out. */
+async function resolve(own: Executor, held: HeldJob, transactionId: string): Promise<void> {
+  held.commit = "unknown";
+  while (monotonicMs() < leaseEndMs(held)) {
+    const status = await statusOrError(own, transactionId);
+    if (status === "committed") held.commit = "committed";
+    if (status === "aborted") held.commit = "none";
+    if (status === "committed" || status === "aborted" || status === "unknown") return;
+    await new Promise((done) => setTimeout(done, jittered(100)));
+  }
+}
+
+async function statusOrError(own: Executor, transactionId: string): Promise<TransactionStatus | "unreachable"> {
+  try {
+    return await transactionStatus(own, transactionId);
+  } catch {
+    // The connection reports its own losses; this question is asked again.
+    return "unreachable";
+  }
+}

@@ -1,0 +1,173 @@
+import { type ConnectionRole, type EventError, eventError, type QueueEvent } from "../instrumentation/instrumentation.js";
+import type { Executor, Row, Statement } from "../queries/executor.js";
+import { after, monotonicMs } from "./clock.js";
+import type { Driver, DriverConnection } from "./drivers/driver.js";
+
+/** How long connecting may take, in milliseconds. */
+const CONNECT_TIMEOUT_MS = 10_000;
+
+/**
+ * What our sessions are fixed to, whatever the role or the database defaults to.
+ *
+ * Statements find rows by index alone: plans are made once and may be made on an
+ * empty table, where a scan of the whole table looks cheap, and stays.
+ */
+const SESSION = [
+  "default_transaction_isolation = 'read committed'",
+  "default_transaction_read_only = off",
+  "enable_seqscan = off",
+  "jit = off",
+  "plan_cache_mode = force_generic_plan",
+  "search_path = ''",
+  "lock_timeout = '2s'",
+  "idle_in_transaction_session_timeout = '10s'",
+  "idle_session_timeout = 0",
+];
+
+/** A connection of the worker's own that comes back by itself. */
+export interface Connection extends Executor {
+  /** @throws when the statement errors, or has no answer after the deadline: then the connection is dropped. */
+  run(statement: Statement): Promise<readonly Row[]>;
+  /** Connects if need be and listens on a channel for as long as this connection lasts. */
+  listen(channel: string, onNotification: (payload: string) => void): Promise<void>;
+  isConnected(): boolean;
+  /** Ends it in good order, or drops it after `timeoutMs`. */
+  close(timeoutMs: number): Promise<void>;
+}
+
+export interface ConnectionOptions {
+  readonly role: ConnectionRole;
+  readonly driver: Driver;
+  /** How long a statement may take, in milliseconds. */
+  readonly deadlineMs: number;
+  /** Behind a pooler in transaction mode no session is ours to fix. */
+  readonly throughPooler: boolean;
+  readonly emit: ((event: QueueEvent) => void) | undefined;
+  /** Called whenever the connection was lost. */
+  readonly onLost?: () => void;
+}
+
+/** Creates a connection that is made at its first use, and again after each loss. */
+export function createConnection(options: ConnectionOptions): Connection {
+  const { role, driver, deadlineMs, throughPooler, emit } = options;
+  let current: DriverConnection | undefined;
+  let connecting: Promise<DriverConnection> | undefined;
+  let lostAt: number | undefined;
+  let isClosed = false;
+
+  const lose = (error: EventError): void => {
+    current = undefined;
+    if (isClosed || lostAt !== undefined) return;
+    lostAt = monotonicMs();
+    emit?.({ type: "connection.lost", role, error });
+    options.onLost?.();
+  };
+
+  const connect = async (): Promise<DriverConnection> => {
+    let made: DriverConnection | undefined;
+    try {
+      const pending = driver.connect({
+        applicationName: `drizzle-queue ${role}`,
+        timeoutMs: CONNECT_TIMEOUT_MS,
+        onLost: (error) => lose(eventError(error)),
+      });
+      made = await withDeadline(CONNECT_TIMEOUT_MS, `connecting (${role})`, pending).catch((error: unknown) => {
+        // One that is made after all must not stay behind unused.
+        pending.then((late) => late.destroy()).catch(() => undefined);
+        throw error;
+      });
+      if (driver.hasOwnConnections && !throughPooler) {
+        await withDeadline(deadlineMs, "session settings", made.script(sessionScript(deadlineMs)));
+      }
+    } catch (error) {
+      made?.destroy();
+      lose(eventError(error));
+      throw error;
+    }
+    if (isClosed) {
+      made.destroy();
+      throw new Error("The worker was stopped.");
+    }
+    current = made;
+    if (lostAt !== undefined) emit?.({ type: "connection.restored", role, afterMs: monotonicMs() - lostAt });
+    lostAt = undefined;
+    return made;
+  };
+
+  const connected = async (): Promise<DriverConnection> => {
+    if (current !== undefined) return current;
+    connecting ??= connect().finally(() => {
+      connecting = undefined;
+    });
+    return await connecting;
+  };
+
+  /** Runs `action`; one that gets no answer in time takes the connection with it. */
+  const use = async <T>(what: string, action: (connection: DriverConnection) => Promise<T>): Promise<T> => {
+    const connection = await connected();
+    try {
+      return await withDeadline(deadlineMs, what, action(connection));
+    } catch (error) {
+      if (error instanceof DeadlineError) {
+        connection.destroy();
+        if (current === connection) lose(eventError(error));
+      }
+      throw error;
+    }
+  };
+
+  return {
+    run: (statement) =>
+      use(statement.name, (connection) =>
+        throughPooler ? pooled(connection, statement, deadlineMs) : connection.query(statement, driver.hasOwnConnections),
+      ),
+    listen: (channel, onNotification) => use("listen", (connection) => connection.listen(channel, onNotification)),
+    isConnected: () => current !== undefined,
+    async close(timeoutMs) {
+      isClosed = true;
+      const connection = current;
+      current = undefined;
+      if (connection === undefined) return;
+      await withDeadline(timeoutMs, "closing", connection.end()).catch(() => connection.destroy());
+    },
+  };
+}
+
+const sessionScript = (deadlineMs: number): string =>
+  [...SESSION, `statement_timeout = ${Math.ceil(deadlineMs)}`].map((setting) => `set ${setting};`).join(" ");
+
+/**
+ * Behind a pooler each statement is a transaction of its own, so that the
+ * settings go with it, and unnamed, since the next one may meet another server session.
+ */
+async function pooled(connection: DriverConnection, statement: Statement, deadlineMs: number): Promise<readonly Row[]> {
+  await connection.script(
+    `begin isolation level read committed read write; set local enable_seqscan = off; set local jit = off;
+     set local statement_timeout = ${Math.ceil(deadlineMs)}; set local lock_timeout = '2s'`,
+  );
+  try {
+    const rows = await connection.query(statement, false);
+    await connection.script("commit");
+    return rows;
+  } catch (error) {
+    await connection.script("rollback");
+    throw error;
+  }
+}
+
+/** Says that no answer came in time. */
+class DeadlineError extends Error {
+  override readonly name = "DeadlineError";
+}
+
+async function withDeadline<T>(deadlineMs: number, what: string, promise: Promise<T>): Promise<T> {
+  let callOff = (): void => {};
+  const deadline = new Promise<never>((_, reject) => {
+    callOff = after(deadlineMs, () => reject(new DeadlineError(`No answer after ${deadlineMs} ms: ${what}.`)));
+  });
+  try {
+    return await Promise.race([promise, deadline]);
+  } finally {
+    callOff();
+  }
+}

@@ -1,0 +1,21 @@
+import { QueueError } from "../../errors.js";
+import type { Driver } from "./driver.js";
+import { isPgPool, nodePostgresDriver } from "./node-postgres.js";
+import { isPGlite, pgliteDriver } from "./pglite.js";
+import { isPostgresJs, postgresJsDriver } from "./postgres-js.js";
+
+/**
+ * Picks the driver by what a Drizzle database was made from.
+ *
+ * @throws {QueueError} `UNSUPPORTED_DRIVER` when no connection of its own can be made from it.
+ */
+export function driverOf(db: object): Driver {
+  const client = (db as { readonly $client?: unknown }).$client;
+  if (isPostgresJs(client)) return postgresJsDriver(client);
+  if (isPGlite(client)) return pgliteDriver(client);
+  if (isPgPool(client)) return nodePostgresDriver(client);
+  throw new QueueError(
+    "UNSUPPORTED_DRIVER",
+    "createWorker: db must be a Drizzle database on a node-postgres Pool, a postgres.js instance or PGlite, so that the worker can open connections of its own. A single node-postgres Client and HTTP drivers cannot serve.",
+  );
+}

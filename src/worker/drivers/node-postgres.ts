@@ -1,0 +1,80 @@
+import type { Statement } from "../../queries/executor.js";
+import type { ConnectOptions, Driver, DriverConnection } from "./driver.js";
+
+/** The parts of node-postgres' Client that are used; neon-serverless and vercel have the same. */
+interface PgClient {
+  connect(): Promise<unknown>;
+  end(): Promise<void>;
+  query(query: string | object): Promise<{ readonly rows: readonly Record<string, unknown>[] }>;
+  on(event: string, listener: (argument: never) => void): unknown;
+  readonly connection?: { readonly stream?: { destroy(): void } };
+}
+
+/** The parts of a Pool that are used: what its clients are made of. */
+export interface PgPool {
+  readonly options: { readonly password?: unknown };
+  readonly Client: new (options: object) => PgClient;
+}
+
+/** Tells a Pool of node-postgres, or of a driver that is made like it, by its parts. */
+export function isPgPool(client: unknown): client is PgPool {
+  const pool = client as Partial<PgPool> | null | undefined;
+  return typeof pool?.Client === "function" && typeof pool.options === "object";
+}
+
+/** Makes connections with the options of the app's pool, outside of that pool. */
+export function nodePostgresDriver(pool: PgPool): Driver {
+  return {
+    kind: "node-postgres",
+    hasOwnConnections: true,
+    async connect(options) {
+      const client = new pool.Client({
+        ...pool.options,
+        // A pool hides it from enumeration, so the spread above leaves it out.
+        password: pool.options.password,
+        application_name: options.applicationName,
+        keepAlive: true,
+        connectionTimeoutMillis: options.timeoutMs,
+        // The app's limits are for its own statements; ours have theirs.
+        query_timeout: 0,
+        statement_timeout: 0,
+      });
+      const connection = wrap(client, options);
+      await client.connect();
+      return connection;
+    },
+  };
+}
+
+function wrap(client: PgClient, { onLost }: ConnectOptions): DriverConnection {
+  let isOver = false;
+  const lose = (error: Error | undefined): void => {
+    if (isOver) return;
+    isOver = true;
+    onLost(error ?? new Error("The server ended the connection."));
+  };
+  // Without a listener an idle connection's error would end the process.
+  client.on("error", lose);
+  client.on("end", () => lose(undefined));
+  return {
+    async query({ name, text, values }: Statement, isNamed) {
+      const result = await client.query(isNamed ? { name, text, values } : { text, values });
+      return result.rows;
+    },
+    async script(sql) {
+      await client.query(sql);
+    },
+    async listen(channel, onNotification) {
+      client.on("notification", ({ payload }: { readonly payload?: string }) => onNotification(payload ?? ""));
+      await client.query(`listen "${channel}"`);
+    },
+    async end() {
+      isOver = true;
+      await client.end();
+    },
+    destroy() {
+      isOver = true;
+      client.connection?.stream?.destroy();
+    },
+  };
+}

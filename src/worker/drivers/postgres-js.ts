@@ -1,0 +1,67 @@
+import type { Row } from "../../queries/executor.js";
+import type { Driver } from "./driver.js";
+
+/** The parts of a postgres.js instance that are used. */
+export interface PostgresJs {
+  readonly options: object;
+  unsafe(text: string, values?: readonly unknown[], options?: { readonly prepare?: boolean }): Promise<readonly Row[]> & {
+    simple?(): Promise<unknown>;
+  };
+  listen(channel: string, onNotification: (payload: string) => void): Promise<unknown>;
+  end(options?: { readonly timeout?: number }): Promise<void>;
+}
+
+/** Tells a postgres.js instance by its parts. */
+export function isPostgresJs(client: unknown): client is PostgresJs {
+  return typeof client === "function" && "unsafe" in client && "options" in client;
+}
+
+/** Makes connections with the options of the app's postgres.js instance, outside of its pool. */
+export function postgresJsDriver(app: PostgresJs): Driver {
+  return {
+    kind: "postgres.js",
+    hasOwnConnections: true,
+    async connect({ applicationName, timeoutMs, onLost }) {
+      const { default: postgres } = (await import("postgres")) as unknown as {
+        default: (options: object) => PostgresJs;
+      };
+      let isOver = false;
+      const { connection, ...options } = app.options as { readonly connection?: object };
+      const sql = postgres({
+        ...options,
+        connection: { ...connection, application_name: applicationName },
+        max: 1,
+        // It would reconnect by itself, with the session's settings gone.
+        idle_timeout: 0,
+        max_lifetime: null,
+        connect_timeout: timeoutMs / 1000,
+        onnotice: () => {},
+        onclose: () => {
+          if (isOver) return;
+          isOver = true;
+          // It would connect again by itself, to a session without our settings.
+          sql.end({ timeout: 0 }).catch(() => undefined);
+          onLost(new Error("The connection was closed."));
+        },
+      });
+      await sql.unsafe("select 1");
+      return {
+        query: (statement, isNamed) => sql.unsafe(statement.text, statement.values, { prepare: isNamed }),
+        async script(text) {
+          await sql.unsafe(text);
+        },
+        async listen(channel, onNotification) {
+          await sql.listen(channel, onNotification);
+        },
+        async end() {
+          isOver = true;
+          await sql.end({ timeout: 1 });
+        },
+        destroy() {
+          isOver = true;
+          sql.end({ timeout: 0 }).catch(() => undefined);
+        },
+      };
+    },
+  };
+}

@@ -1,0 +1,161 @@
+import type { QueueEvent } from "../instrumentation/instrumentation.js";
+import type { ClaimAnswer, ClaimedJob } from "../queries/claimed-row.js";
+import type { JobMap } from "../registry/job-definition.js";
+import type { ClaimRoom } from "./claim-plan.js";
+import { monotonicMs } from "./clock.js";
+import { abortJob, eventAttempt, type HeldJob, holdJob } from "./held-job.js";
+import { createLookAhead } from "./look-ahead.js";
+import { type Outcome, outcomeOf } from "./outcome.js";
+import type { RunJob } from "./run-job.js";
+import { createSettleBuffer, type SettleBuffer } from "./settle-buffer.js";
+import type { DoneRetention } from "./settlement.js";
+import { createSlots } from "./slots.js";
+
+/**
+ * The jobs that a worker holds, from the claim to the answer that they are
+ * settled: each is in exactly one phase, and leaves this map exactly once.
+ */
+export interface Holdings {
+  readonly settles: SettleBuffer;
+  /** Takes what a claim gave that was sent at `sentAtMs`. */
+  take(answer: ClaimAnswer, sentAtMs: number): void;
+  all(): Iterable<HeldJob>;
+  ids(): readonly number[];
+  /** How many jobs more there is room for; none once `close` was called. */
+  room(): ClaimRoom;
+  lose(held: HeldJob, noticedBy: "renewal" | "deadline" | "settle" | "commit"): void;
+  timeOut(held: HeldJob): void;
+  cancel(held: HeldJob): void;
+  freeStuck(nowMs: number): void;
+  /** Takes no more jobs and gives back those that have not started; tells how many. */
+  close(): number;
+  /** Tells every handler that the worker stops. */
+  abortAll(): void;
+  /** Resolves when no handler runs. */
+  idle(): Promise<void>;
+  running(): readonly HeldJob[];
+}
+
+export interface HoldingsOptions {
+  readonly concurrency: number;
+  readonly shortestLeaseMs: number;
+  readonly retention: DoneRetention;
+  readonly jobs: JobMap;
+  readonly workerId: string;
+  readonly runJob: RunJob;
+  /** Something changed that the claim loop may act on. */
+  readonly onChange: () => void;
+  readonly onClaimed: (count: number) => void;
+  readonly emit: ((event: QueueEvent) => void) | undefined;
+}
+
+/** From this many expired leases on, a job may be what kills its workers. */
+const SUSPECT_EXPIRIES = 2;
+
+/** Creates empty holdings. */
+export function createHoldings(options: HoldingsOptions): Holdings {
+  const { concurrency, jobs, emit } = options;
+  const held = new Map<number, HeldJob>();
+  const lookAhead = createLookAhead(options);
+  let isClosed = false;
+
+  const drop = (job: HeldJob): void => {
+    job.phase = "over";
+    // A lost job may have come back to this very worker, under another version.
+    if (held.get(job.job.id) === job) held.delete(job.job.id);
+  };
+
+  const lose: Holdings["lose"] = (job, noticedBy) => {
+    if (job.phase === "over") return;
+    drop(job);
+    abortJob(job, "LEASE_LOST", "its lease was lost; nothing that it writes through commit is accepted any more.");
+    emit?.({ type: "lease.lost", ...eventAttempt(job), noticedBy });
+    options.onChange();
+  };
+
+  const settles = createSettleBuffer({
+    retention: options.retention,
+    isBusy: () => slots.running().length + slots.waiting() > 0,
+    onSettled: drop,
+    onLost: (job) => lose(job, "settle"),
+    emit,
+  });
+
+  const end = (job: HeldJob, outcome: Outcome): void => {
+    if (job.phase !== "waiting" && job.phase !== "running") return;
+    if (outcome.kind === "lost") return lose(job, "commit");
+    job.phase = "ending";
+    settles.add(job, outcome);
+    options.onChange();
+  };
+
+  const run = async (job: HeldJob): Promise<void> => {
+    const outcome = await options.runJob(job);
+    lookAhead.observe(monotonicMs() - job.startedAtMs, job.job.payload.length);
+    end(job, outcome);
+  };
+
+  const slots = createSlots({ concurrency, run, onFree: options.onChange, emit });
+
+  const hold = (job: ClaimedJob, sentAtMs: number): HeldJob | undefined => {
+    const definition = jobs[job.name];
+    if (definition === undefined) return undefined;
+    const taken = holdJob(job, definition, sentAtMs);
+    held.set(job.id, taken);
+    if (job.isRecovered) emit?.({ type: "lease.expired", ...eventAttempt(taken), retried: true });
+    emit?.({ type: "job.claimed", ...eventAttempt(taken), workerId: options.workerId });
+    if (isClosed) end(taken, { kind: "release" });
+    else if (job.isProcessed) end(taken, { kind: "done", result: null, by: "already_processed" });
+    return taken.phase === "waiting" ? taken : undefined;
+  };
+
+  return {
+    settles,
+    take({ jobs: claimed, exhausted }, sentAtMs) {
+      options.onClaimed(claimed.length);
+      for (const job of exhausted) {
+        const attempt = eventAttempt({ job });
+        emit?.({ type: "lease.expired", ...attempt, retried: false });
+        const error = { name: "AttemptError", message: "The lease of the last attempt ran out.", code: "LEASE_EXPIRED" };
+        emit?.({ type: "job.failed", ...attempt, error });
+      }
+      slots.offer(claimed.map((job) => hold(job, sentAtMs)).filter((job) => job !== undefined));
+    },
+    all: () => held.values(),
+    ids: () => [...held.keys()],
+    room() {
+      if (isClosed) return { free: 0, ahead: 0, holdsSuspect: false };
+      const waiting = slots.waiting();
+      const ahead = lookAhead.size();
+      return {
+        free: slots.free(),
+        // Half of it is used up before more is fetched: a statement for each job would cost more than it hides.
+        ahead: waiting > ahead / 2 ? 0 : ahead - waiting,
+        holdsSuspect: [...held.values()].some(({ job }) => job.expiredLeases >= SUSPECT_EXPIRIES),
+      };
+    },
+    lose,
+    timeOut(job) {
+      const { timeoutMs } = job.definition;
+      abortJob(job, "ATTEMPT_TIMED_OUT", `it ran longer than timeoutMs, ${timeoutMs} ms.`);
+      // A commit under way decides by itself: it either completes the job or errors.
+      if (job.commit === "none") end(job, outcomeOf(job.abortReason, job));
+    },
+    cancel(job) {
+      abortJob(job, "JOB_CANCELLED", "it was cancelled.");
+      if (job.commit === "none") end(job, { kind: "cancel" });
+    },
+    freeStuck: slots.freeStuck,
+    close() {
+      isClosed = true;
+      const unstarted = slots.withdraw();
+      for (const job of unstarted) end(job, { kind: "release" });
+      return unstarted.length;
+    },
+    abortAll() {
+      for (const job of slots.running()) abortJob(job, "WORKER_STOPPING", "the worker is stopping.");
+    },
+    idle: slots.idle,
+    running: slots.running,
+  };
+}

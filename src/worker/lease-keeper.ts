@@ -1,0 +1,123 @@
+import type { QueueEvent } from "../instrumentation/instrumentation.js";
+import type { LeaseToRenew, RenewAnswer } from "../queries/renew-leases.js";
+import { after, monotonicMs } from "./clock.js";
+import { eventAttempt, type HeldJob, leaseEndMs } from "./held-job.js";
+
+/**
+ * Invariant: a job that this worker believes to hold has a lease that the
+ * server, too, holds valid; where that cannot be known any more, its handler
+ * is told to end before anybody else may start.
+ *
+ * The local deadline counts from before the claim or renewal was sent, so it
+ * is never later than the server's. It only ends handlers; who may write is
+ * decided by the server's clock alone.
+ */
+
+/** How often held jobs are looked at, in milliseconds. */
+const TICK_MS = 50;
+/** A lease is renewed once this share of it has passed. */
+const RENEW_SHARE = 1 / 3;
+/** What is renewed anyhow takes along what has passed this share. */
+const JOIN_SHARE = 1 / 6;
+/** A turn of the event loop that is this late is worth an event. */
+const BLOCKED_MS = 1_000;
+
+export interface LeaseKeeperOptions {
+  /** The jobs that are held, as they are at each look. */
+  readonly held: () => Iterable<HeldJob>;
+  readonly renew: (leases: readonly LeaseToRenew[]) => Promise<ReadonlyMap<number, RenewAnswer>>;
+  /** The lease is gone, or may be. */
+  readonly onLost: (held: HeldJob, noticedBy: "renewal" | "deadline") => void;
+  readonly onTimedOut: (held: HeldJob) => void;
+  readonly onCancelled: (held: HeldJob) => void;
+  /** Called at each tick, for what else goes by time. */
+  readonly onTick: (nowMs: number) => void;
+  readonly onError: (error: unknown) => void;
+  readonly emit: ((event: QueueEvent) => void) | undefined;
+}
+
+export interface LeaseKeeper {
+  start(): void;
+  stop(): void;
+}
+
+/** Creates the keeper of a worker's leases. */
+export function createLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
+  const { onLost, onTimedOut, onCancelled, emit } = options;
+  let callOff: (() => void) | undefined;
+  let isRenewing = false;
+  let dueMs = 0;
+
+  const tick = (): void => {
+    const nowMs = monotonicMs();
+    if (nowMs - dueMs > BLOCKED_MS) emit?.({ type: "event_loop.blocked", blockedMs: nowMs - dueMs });
+    dueMs = nowMs + TICK_MS;
+    callOff = after(TICK_MS, tick);
+    const ageing: HeldJob[] = [];
+    let isDue = false;
+    for (const held of options.held()) {
+      const { leaseMs, timeoutMs } = held.definition;
+      if (nowMs >= leaseEndMs(held)) onLost(held, "deadline");
+      else if (held.phase === "running" && timeoutMs !== null && nowMs - held.startedAtMs >= timeoutMs) onTimedOut(held);
+      const ageMs = nowMs - held.leasedAtMs;
+      if (ageMs >= leaseMs * JOIN_SHARE) ageing.push(held);
+      if (ageMs >= leaseMs * RENEW_SHARE) isDue = true;
+    }
+    options.onTick(nowMs);
+    if (isDue && !isRenewing) void renew(ageing.filter((held) => held.phase !== "over"));
+  };
+
+  const renew = async (ageing: readonly HeldJob[]): Promise<void> => {
+    isRenewing = true;
+    const sentAtMs = monotonicMs();
+    try {
+      const answers = await options.renew(
+        ageing.map(({ job, definition }) => ({
+          id: job.id,
+          leaseVersion: job.leaseVersion,
+          leaseMs: definition.leaseMs,
+        })),
+      );
+      for (const held of ageing) apply(held, answers.get(held.job.id), sentAtMs);
+      const busy = [...answers.values()].filter((answer) => answer === "busy").length;
+      emit?.({ type: "leases.renewed", count: ageing.length - busy, busy });
+    } catch (error) {
+      options.onError(error);
+    } finally {
+      isRenewing = false;
+    }
+  };
+
+  const apply = (held: HeldJob, answer: RenewAnswer | undefined, sentAtMs: number): void => {
+    if (held.phase === "over") return;
+    switch (answer) {
+      case undefined:
+        held.leasedAtMs = sentAtMs;
+        return;
+      case "cancelled":
+        held.leasedAtMs = sentAtMs;
+        return onCancelled(held);
+      case "busy":
+        return;
+      case "lost":
+        // What is being settled, or has just been committed, ends its own lease.
+        if (held.phase !== "ending" && held.commit === "none") onLost(held, "renewal");
+        return;
+    }
+  };
+
+  return {
+    start() {
+      dueMs = monotonicMs() + TICK_MS;
+      callOff = after(TICK_MS, tick);
+    },
+    stop() {
+      callOff?.();
+    },
+  };
+}
+
+/** The event of a lost lease. */
+export function lostEvent(held: HeldJob, noticedBy: "renewal" | "deadline"): QueueEvent {
+  return { type: "lease.lost", ...eventAttempt(held), noticedBy };
+}

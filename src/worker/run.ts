@@ -1,0 +1,204 @@
+import { QueueError } from "../errors.js";
+import { eventError, type QueueEvent } from "../instrumentation/instrumentation.js";
+import { checkTables } from "../queries/check-tables.js";
+import { guardJob } from "../queries/guard-job.js";
+import { workerRow } from "../queries/register-worker.js";
+import { releaseStrays } from "../queries/release-strays.js";
+import { renewLeases } from "../queries/renew-leases.js";
+import { settleAndClaim } from "../queries/settle-and-claim.js";
+import type { PgDatabase } from "../queries/transaction.js";
+import type { JobMap } from "../registry/job-definition.js";
+import type { TableNames } from "../schema/table-names.js";
+import { createAlarm } from "./alarm.js";
+import { createArrivals } from "./arrivals.js";
+import { createClaimLoop } from "./claim-loop.js";
+import { createClaimPlan } from "./claim-plan.js";
+import { createCommit } from "./commit.js";
+import { type Connection, createConnection } from "./connection.js";
+import type { Driver } from "./drivers/driver.js";
+import { createHoldings } from "./holdings.js";
+import { createLeaseKeeper } from "./lease-keeper.js";
+import { createRunJob, resultText } from "./run-job.js";
+import { sqlState } from "./sql-errors.js";
+import { type StopReport, stopRun } from "./stop-worker.js";
+import { createWakeUp, type WakeUp } from "./wake-up.js";
+import type { CheckedSettings } from "./worker-options.js";
+
+/** How long a statement on the worker's own connections may take, in milliseconds. */
+const STATEMENT_DEADLINE_MS = 10_000;
+
+export interface RunOptions {
+  readonly workerId: string;
+  readonly tables: TableNames;
+  readonly jobs: JobMap;
+  readonly names: readonly string[];
+  readonly settings: CheckedSettings;
+  readonly maxResultBytes: number;
+  readonly handlers: Readonly<Record<string, (context: never) => unknown>>;
+  readonly db: PgDatabase;
+  readonly driver: Driver;
+  readonly emit: ((event: QueueEvent) => void) | undefined;
+}
+
+/** A worker between its start and its stop. */
+export interface Run {
+  start(): Promise<void>;
+  stop(gracePeriodMs: number): Promise<StopReport>;
+}
+
+/** Wires the parts of a worker together. */
+export function createRun(options: RunOptions): Run {
+  const { workerId, tables, jobs, names, settings, emit } = options;
+  const leases = leasesOf(jobs, names);
+  const connect = (role: "main" | "renewal" | "listen", deadlineMs = STATEMENT_DEADLINE_MS): Connection =>
+    createConnection({ role, driver: options.driver, deadlineMs, throughPooler: settings.throughPooler, emit });
+  const main = connect("main");
+  // An answer that comes after the lease has run out would be of no use.
+  const renewal = connect("renewal", Math.min(STATEMENT_DEADLINE_MS, leases.shortestMs / 2));
+  const listen = connect("listen");
+
+  const report = (statement: string, error: unknown, retryInMs = 0): void => {
+    if (!isStopping) emit?.({ type: "statement.errored", statement, error: eventError(error), retryInMs });
+  };
+  let isStopping = false;
+  let loopEnded: Promise<void> | undefined;
+  let wakeUp: WakeUp | undefined;
+
+  const alarm = createAlarm();
+  const arrivals = createArrivals();
+  const holdings = createHoldings({
+    concurrency: settings.concurrency,
+    shortestLeaseMs: leases.shortestMs,
+    retention: settings.retention,
+    jobs,
+    workerId,
+    runJob: createRunJob({
+      handlers: options.handlers,
+      commit: createCommit({
+        db: options.db,
+        guard: guardJob(tables),
+        own: main,
+        resultText: (held, result) => resultText(held, result, options.maxResultBytes),
+      }),
+      maxResultBytes: options.maxResultBytes,
+      emit,
+    }),
+    onChange: alarm.ring,
+    onClaimed: arrivals.observe,
+    emit,
+  });
+  const plan = createClaimPlan({
+    workerId,
+    queues: settings.queues,
+    names,
+    leaseMs: leases.commonMs,
+    leaseMsByName: leases.exceptions,
+    pollIntervalMs: settings.pollIntervalMs,
+    pollsClosely: () => wakeUp?.pollsClosely() ?? arrivals.isFrequent(),
+  });
+  const settleAndClaimJobs = settleAndClaim(tables);
+  const releaseStrayJobs = releaseStrays(tables);
+  const loop = createClaimLoop({
+    alarm,
+    plan,
+    settles: holdings.settles,
+    send: (task) => settleAndClaimJobs(main, task),
+    releaseStrays: (pairs) => releaseStrayJobs(main, { workerId, pairs, held: holdings.ids() }),
+    room: holdings.room,
+    onClaimed: holdings.take,
+    emit,
+  });
+  const renew = renewLeases(tables);
+  const keeper = createLeaseKeeper({
+    held: holdings.all,
+    renew: (held) => renew(renewal, held),
+    onLost: holdings.lose,
+    onTimedOut: holdings.timeOut,
+    onCancelled: holdings.cancel,
+    onTick: holdings.freeStuck,
+    onError: (error) => report("renew", error),
+    emit,
+  });
+  const row = workerRow(tables);
+  const wake = (): void => {
+    plan.wake();
+    alarm.ring();
+  };
+
+  const createListener = (): WakeUp =>
+    createWakeUp({
+      connection: listen,
+      channel: tables.channel,
+      registration: { workerId, queues: settings.queues, names, pollIntervalMs: settings.pollIntervalMs },
+      register: row.register,
+      unregister: row.unregister,
+      wantsNotifications: () => !arrivals.isFrequent() && holdings.room().free > 0,
+      arrivalsAreFrequent: arrivals.isFrequent,
+      onWake: wake,
+      onError: (error, retryInMs) => report("listen", error, retryInMs),
+      onSecond: arrivals.closeSecond,
+    });
+
+  return {
+    async start() {
+      await prepare(main, tables).catch((error: unknown) => {
+        if (isFatal(error)) throw error;
+        report("check tables", error);
+      });
+      if (isStopping) return;
+      row.forgetDead(main).catch((error: unknown) => report("forget dead workers", error));
+      keeper.start();
+      if (!settings.throughPooler) {
+        wakeUp = createListener();
+        wakeUp.start();
+      }
+      loopEnded = loop.run();
+      emit?.({ type: "worker.started", workerId });
+    },
+    async stop(gracePeriodMs) {
+      isStopping = true;
+      const stopReport = await stopRun({
+        holdings,
+        loop,
+        loopEnded,
+        keeper,
+        close: async (timeoutMs) => {
+          await Promise.all([main.close(timeoutMs), renewal.close(timeoutMs), wakeUp?.stop(timeoutMs) ?? listen.close(timeoutMs)]);
+        },
+        gracePeriodMs,
+      });
+      emit?.({ type: "worker.stopped", workerId, ...stopReport });
+      return stopReport;
+    },
+  };
+}
+
+/** Finds out whether the tables are there. */
+async function prepare(main: Connection, tables: TableNames): Promise<void> {
+  try {
+    await checkTables(tables)(main);
+  } catch (error) {
+    if (!["42P01", "42703", "3F000"].includes(sqlState(error) ?? "")) throw error;
+    throw new QueueError(
+      "TABLES_MISSING",
+      `The tables ${tables.jobs}, ${tables.processedKeys} and ${tables.workers} are missing or of an older version. Re-export "drizzle-queue/schema" from the app's schema, then run drizzle-kit generate and migrate.`,
+      { cause: error },
+    );
+  }
+}
+
+/** What waiting would not mend: missing tables, or a role or database that the server refuses. */
+function isFatal(error: unknown): boolean {
+  return error instanceof QueueError || /^(28|3D|42501)/.test(sqlState(error) ?? "");
+}
+
+/** The lease that most jobs have, and those that differ from it. */
+function leasesOf(jobs: JobMap, names: readonly string[]) {
+  const of = names.map((name) => [name, jobs[name]?.leaseMs ?? 0] as const);
+  const commonMs = of[0]?.[1] ?? 0;
+  return {
+    commonMs,
+    exceptions: Object.fromEntries(of.filter(([, leaseMs]) => leaseMs !== commonMs)),
+    shortestMs: Math.min(...of.map(([, leaseMs]) => leaseMs)),
+  };
+}

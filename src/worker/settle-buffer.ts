@@ -1,0 +1,186 @@
+import type { QueueEvent } from "../instrumentation/instrumentation.js";
+import type { SettleAnswer, SettleItem } from "../queries/settle-jobs.js";
+import { jittered, monotonicMs } from "./clock.js";
+import { eventAttempt, type HeldJob } from "./held-job.js";
+import type { Outcome } from "./outcome.js";
+import { type DoneRetention, settledEvent, settleItemOf } from "./settlement.js";
+import { isDataError, isForeignKeyViolation, sqlState } from "./sql-errors.js";
+
+/**
+ * Invariant: an outcome is written under the lease version that it was reached
+ * with, or not at all; and it is dropped only once it is written, or once the
+ * lease that allowed it is lost, which is then reported.
+ *
+ * Outcomes gather here while a statement is in flight and leave together.
+ */
+
+/** One outcome on its way to the database. */
+export interface Settling {
+  readonly held: HeldJob;
+  readonly outcome: Exclude<Outcome, { kind: "lost" }>;
+  item: SettleItem;
+  /** An earlier statement with it was left without an answer: it may have been written. */
+  isResent: boolean;
+  /** The server refused what it said, so it says less now. */
+  isReduced: boolean;
+  notBeforeMs: number;
+}
+
+/** Outcomes that leave in one statement. */
+export type SettleBatch = readonly Settling[];
+
+export interface SettleBuffer {
+  /** Takes the outcome of a held job; `afterwards` does what is left to do about a committed one. */
+  add(held: HeldJob, outcome: Exclude<Outcome, { kind: "lost" }>): void;
+  /** Takes what is to be sent now; `hurries` when a statement is sent anyhow. */
+  take(nowMs: number, hurries: boolean): SettleBatch | undefined;
+  /** When there is something to send, on the local clock. */
+  nextMs(): number;
+  answered(batch: SettleBatch, unsettled: ReadonlyMap<number, SettleAnswer>): void;
+  /** @returns Whether it is worth sending on at once: the batch was split or reduced. */
+  errored(batch: SettleBatch, error: unknown): boolean;
+  /** Whether a batch that the server refused is to be sent in parts: nothing else travels with them. */
+  hasRefused(): boolean;
+  size(): number;
+}
+
+/** How long an outcome waits for others, in milliseconds. */
+const GATHER_MS = 2;
+/** The most outcomes in one statement. */
+const MAX_BATCH = 250;
+/** How long a locked row is left alone before it is tried again, in milliseconds. */
+const BUSY_MS = 25;
+
+export interface SettleBufferOptions {
+  readonly retention: DoneRetention;
+  /** Whether others are about to end: an outcome then waits for them. */
+  readonly isBusy: () => boolean;
+  /** The job has left this worker's hands. */
+  readonly onSettled: (held: HeldJob) => void;
+  /** The job is another's. */
+  readonly onLost: (held: HeldJob) => void;
+  readonly emit: ((event: QueueEvent) => void) | undefined;
+}
+
+/** Creates an empty buffer. */
+export function createSettleBuffer(options: SettleBufferOptions): SettleBuffer {
+  const { retention, isBusy, onSettled, onLost, emit } = options;
+  let waiting: Settling[] = [];
+  /** Batches that the server refused, cut in half until the bad row stands alone. */
+  const split: Settling[][] = [];
+  let gatheringSinceMs = 0;
+
+  const finish = ({ held, outcome }: Settling): void => {
+    if (outcome.kind === "committed") return;
+    emit?.(settledEvent(held, held.commit === "unknown" ? { kind: "committed" } : outcome));
+    onSettled(held);
+  };
+
+  const lose = ({ held, outcome }: Settling): void => {
+    if (outcome.kind === "committed") return;
+    emit?.({ type: "lease.lost", ...eventAttempt(held), noticedBy: "settle" });
+    onLost(held);
+  };
+
+  const answer = (settling: Settling, answered: SettleAnswer | undefined): void => {
+    const mayBeOurs = settling.isResent || settling.held.commit === "unknown" || settling.held.commit === "committed";
+    switch (answered) {
+      case undefined:
+        return finish(settling);
+      case "busy":
+        settling.notBeforeMs = monotonicMs() + jittered(BUSY_MS);
+        waiting.push(settling);
+        return;
+      case "settled":
+      case "gone":
+        return mayBeOurs ? finish(settling) : lose(settling);
+      case "lost":
+        return lose(settling);
+    }
+  };
+
+  return {
+    add(held, outcome) {
+      if (outcome.kind === "committed") {
+        emit?.(settledEvent(held, outcome));
+        onSettled(held);
+      }
+      const item = settleItemOf(held, outcome, retention);
+      if (item === undefined) return;
+      if (waiting.length === 0) gatheringSinceMs = monotonicMs();
+      waiting.push({ held, outcome, item, isResent: false, isReduced: false, notBeforeMs: 0 });
+    },
+    take(nowMs, hurries) {
+      const refused = split.shift();
+      if (refused !== undefined) return stillOurs(refused);
+      if (!hurries && nowMs < this.nextMs()) return undefined;
+      const batch: Settling[] = [];
+      const later: Settling[] = [];
+      for (const settling of stillOurs(waiting)) {
+        (batch.length < MAX_BATCH && settling.notBeforeMs <= nowMs ? batch : later).push(settling);
+      }
+      waiting = later;
+      gatheringSinceMs = nowMs;
+      return batch.length === 0 ? undefined : batch;
+    },
+    nextMs() {
+      if (split.length > 0) return 0;
+      if (waiting.length === 0) return Number.POSITIVE_INFINITY;
+      const earliest = waiting.reduce((ms, settling) => Math.min(ms, settling.notBeforeMs), Number.POSITIVE_INFINITY);
+      const gathers = waiting.length < MAX_BATCH && isBusy();
+      return Math.max(earliest, gathers ? gatheringSinceMs + GATHER_MS : 0);
+    },
+    answered(batch, unsettled) {
+      for (const settling of batch) answer(settling, unsettled.get(settling.held.job.id));
+    },
+    errored(batch, error) {
+      if (!isDataError(error)) {
+        for (const settling of batch) settling.isResent = true;
+        waiting.unshift(...batch);
+        return false;
+      }
+      const [only] = batch;
+      if (batch.length === 1 && only !== undefined) return reduce(only, error);
+      const half = Math.ceil(batch.length / 2);
+      split.push(batch.slice(0, half), batch.slice(half));
+      return true;
+    },
+    hasRefused: () => split.length > 0,
+    size: () => waiting.length + split.reduce((sum, batch) => sum + batch.length, 0),
+  };
+
+  function reduce(settling: Settling, error: unknown): boolean {
+    if (settling.outcome.kind === "committed") return true;
+    if (settling.isReduced) {
+      lose(settling);
+      return true;
+    }
+    settling.isReduced = true;
+    settling.item = {
+      ...settling.item,
+      settlement: isForeignKeyViolation(error)
+        ? { way: "complete" }
+        : refusal(`The outcome could not be stored (SQLSTATE ${sqlState(error) ?? "unknown"}).`),
+    };
+    split.push([settling]);
+    return true;
+  }
+}
+
+/** Leaves out what was lost while it waited. */
+function stillOurs(settlings: readonly Settling[]): Settling[] {
+  return settlings.filter(({ held, outcome }) => held.phase !== "over" || outcome.kind === "committed");
+}
+
+function refusal(message: string): SettleItem["settlement"] {
+  const error = { attempt: null, at: null, code: "OUTCOME_REFUSED", name: "QueueError", message, stack: null };
+  return {
+    way: "end",
+    status: "failed",
+    delayMs: null,
+    isUncounted: false,
+    error: JSON.stringify(error),
+    errorLine: `OUTCOME_REFUSED: ${message}`,
+    result: null,
+  };
+}

@@ -1,0 +1,78 @@
+import { eventError, type QueueEvent } from "../instrumentation/instrumentation.js";
+import type { SettleItem, Settlement } from "../queries/settle-jobs.js";
+import { monotonicMs } from "./clock.js";
+import { eventAttempt, type HeldJob } from "./held-job.js";
+import type { Outcome } from "./outcome.js";
+import { errorLine, storedError } from "./stored-error.js";
+
+/** What becomes of the row of a job that is done: it stays, or goes at once. */
+export type DoneRetention = "keep" | 0;
+
+/** How a job leaves the queue's hands when nothing else is to be written about it. */
+const unchanged = { delayMs: null, isUncounted: false, error: null, errorLine: null, result: null } as const;
+
+/** Says in SQL's terms how an attempt ended; nothing for what is written already or may not be written. */
+export function settleItemOf(held: HeldJob, outcome: Outcome, retention: DoneRetention): SettleItem | undefined {
+  const settlement = settlementOf(held, outcome, retention);
+  if (settlement === undefined) return undefined;
+  return {
+    id: held.job.id,
+    leaseVersion: held.job.leaseVersion,
+    settlement,
+    recordsKey: outcome.kind === "done" && outcome.by === "handler" && held.job.idempotencyKey !== null,
+  };
+}
+
+function settlementOf(held: HeldJob, outcome: Outcome, retention: DoneRetention): Settlement | undefined {
+  switch (outcome.kind) {
+    case "done":
+      if (retention === 0) return { way: "remove" };
+      if (outcome.result === null) return { way: "complete" };
+      return { way: "end", status: "done", ...unchanged, result: outcome.result };
+    case "committed":
+      return retention === 0 ? { way: "discard" } : undefined;
+    case "retry":
+      return { way: "end", status: "queued", ...unchanged, ...written(held, outcome.error), delayMs: outcome.delayMs };
+    case "fail":
+      return { way: "end", status: "failed", ...unchanged, ...written(held, outcome.error) };
+    case "snooze":
+      return { way: "end", status: "queued", ...unchanged, delayMs: outcome.delayMs, isUncounted: true };
+    case "release":
+      return { way: "end", status: "queued", ...unchanged, isUncounted: true };
+    case "cancel":
+      return { way: "end", status: "cancelled", ...unchanged };
+    case "lost":
+      return undefined;
+  }
+}
+
+function written(held: HeldJob, thrown: unknown): { readonly error: string; readonly errorLine: string } {
+  const stored = storedError(thrown);
+  // "at" is filled in by the server's clock; the key is there so that it comes second.
+  return { error: JSON.stringify({ attempt: held.job.attempts, at: null, ...stored }), errorLine: errorLine(stored) };
+}
+
+/** The event that tells how an attempt ended, once it is settled. */
+export function settledEvent(held: HeldJob, outcome: Exclude<Outcome, { kind: "lost" }>): QueueEvent {
+  const attempt = eventAttempt(held);
+  switch (outcome.kind) {
+    case "done":
+    case "committed":
+      return {
+        type: "job.done",
+        ...attempt,
+        durationMs: held.startedAtMs === 0 ? 0 : monotonicMs() - held.startedAtMs,
+        by: outcome.kind === "done" ? outcome.by : "handler",
+      };
+    case "retry":
+      return { type: "attempt.errored", ...attempt, error: eventError(outcome.error), retryInMs: outcome.delayMs };
+    case "fail":
+      return { type: "job.failed", ...attempt, error: eventError(outcome.error) };
+    case "snooze":
+      return { type: "job.snoozed", ...attempt, delayMs: outcome.delayMs };
+    case "release":
+      return { type: "job.released", ...attempt };
+    case "cancel":
+      return { type: "job.cancelled", ...attempt };
+  }
+}

@@ -1,0 +1,24 @@
+/** Reads the SQLSTATE of a driver's error, which Drizzle keeps in its `cause`. */
+export function sqlState(error: unknown): string | undefined {
+  if (typeof error !== "object" || error === null) return undefined;
+  const { code, cause } = error as { readonly code?: unknown; readonly cause?: unknown };
+  if (typeof code === "string" && /^[0-9A-Z]{5}$/.test(code)) return code;
+  return cause === error ? undefined : sqlState(cause);
+}
+
+/** Data that the server refuses whenever it is sent: classes 21, 22, 23 and 54. */
+export function isDataError(error: unknown): boolean {
+  return /^(21|22|23|54)/.test(sqlState(error) ?? "");
+}
+
+/** A delete was refused since a row of the app refers to the job. */
+export const isForeignKeyViolation = (error: unknown): boolean => sqlState(error) === "23503";
+
+/**
+ * The server said no, so the statement did nothing; without its word, as after
+ * a lost connection, it may have been carried out.
+ */
+export function isAnswered(error: unknown): boolean {
+  const state = sqlState(error);
+  return state !== undefined && !/^(08|57P)/.test(state);
+}

@@ -1,0 +1,116 @@
+import type { WorkerRegistration } from "../queries/register-worker.js";
+import type { Executor } from "../queries/executor.js";
+import { after, jittered, monotonicMs } from "./clock.js";
+import type { Connection } from "./connection.js";
+
+/** Being woken by an enqueue, as far as that is worth it; polling goes on behind it. */
+export interface WakeUp {
+  start(): void;
+  /** Ends listening and takes the worker's row away. */
+  stop(timeoutMs: number): Promise<void>;
+  /** Whether polls are to follow each other closely: nobody notifies, or some may not have seen that they should. */
+  pollsClosely(): boolean;
+}
+
+export interface WakeUpOptions {
+  readonly connection: Connection;
+  readonly channel: string;
+  readonly registration: Omit<WorkerRegistration, "isWaiting">;
+  readonly register: (executor: Executor, registration: WorkerRegistration) => Promise<{ readonly isListening: boolean }>;
+  readonly unregister: (executor: Executor, workerId: string) => Promise<void>;
+  /** Whether a notification would be of use: arrivals are rare and a slot is free. */
+  readonly wantsNotifications: () => boolean;
+  /** Whether jobs arrive so often that polling closely replaces notifications. */
+  readonly arrivalsAreFrequent: () => boolean;
+  /** Look for jobs now. */
+  readonly onWake: () => void;
+  readonly onError: (error: unknown, retryInMs: number) => void;
+  /** Called once a second. */
+  readonly onSecond: () => void;
+}
+
+/** The flag changes at most this often: each change is a row version for every enqueue to step over. */
+const SECOND_MS = 1_000;
+/** How often the row and the connection are proved alive, in milliseconds. */
+const PING_MS = 10_000;
+/** How long after the flag went on a transaction that did not see it may still commit, in milliseconds. */
+const COMMIT_LAG_MS = 1_000;
+const MAX_RETRY_MS = 5_000;
+
+/** Creates the wake-up of one worker. */
+export function createWakeUp(options: WakeUpOptions): WakeUp {
+  const { connection, registration } = options;
+  let isStopped = false;
+  let isListening = false;
+  let isWaiting = false;
+  let waitingSinceMs = Number.NEGATIVE_INFINITY;
+  let lastPingMs = Number.NEGATIVE_INFINITY;
+  let failures = 0;
+  let retryAtMs = 0;
+  let isBusy = false;
+  let callOff: (() => void) | undefined;
+
+  const listen = async (): Promise<void> => {
+    await connection.listen(options.channel, (payload) => {
+      if (payload === registration.workerId) options.onWake();
+    });
+    isListening = true;
+  };
+
+  const write = async (waits: boolean): Promise<void> => {
+    const { isListening: stillListens } = await options.register(connection, { ...registration, isWaiting: waits });
+    if (!stillListens) {
+      isListening = false;
+      throw new Error("The session no longer listens.");
+    }
+    lastPingMs = monotonicMs();
+    if (waits && !isWaiting) waitingSinceMs = lastPingMs;
+    isWaiting = waits;
+  };
+
+  /** Brings connection, channel and row to what they should be; the next second tries again what failed. */
+  const look = async (): Promise<void> => {
+    const isNew = !isListening || !connection.isConnected();
+    if (isNew) await listen();
+    const waits = options.wantsNotifications();
+    if (isNew || waits !== isWaiting || monotonicMs() - lastPingMs >= PING_MS) await write(waits);
+    // What was sent while nobody listened is not sent again.
+    if (isNew) options.onWake();
+    failures = 0;
+  };
+
+  const everySecond = (): void => {
+    callOff = after(SECOND_MS, everySecond);
+    options.onSecond();
+    if (isBusy || monotonicMs() < retryAtMs) return;
+    isBusy = true;
+    look()
+      .catch((error: unknown) => {
+        isListening = false;
+        isWaiting = false;
+        failures += 1;
+        const retryInMs = jittered(Math.min(MAX_RETRY_MS, 250 * 2 ** Math.min(failures, 10)));
+        retryAtMs = monotonicMs() + retryInMs;
+        if (!isStopped) options.onError(error, retryInMs);
+      })
+      .finally(() => {
+        isBusy = false;
+      });
+  };
+
+  return {
+    start: everySecond,
+    async stop(timeoutMs) {
+      isStopped = true;
+      callOff?.();
+      if (connection.isConnected()) {
+        await Promise.race([
+          options.unregister(connection, registration.workerId).catch((error: unknown) => options.onError(error, 0)),
+          new Promise((resolve) => after(timeoutMs, () => resolve(undefined))),
+        ]);
+      }
+      await connection.close(timeoutMs);
+    },
+    pollsClosely: () => options.arrivalsAreFrequent() || (isWaiting && monotonicMs() - waitingSinceMs < COMMIT_LAG_MS),
+  };
+}

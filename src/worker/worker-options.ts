@@ -1,0 +1,104 @@
+import { QueueError } from "../errors.js";
+import type { Instrumentation } from "../instrumentation/instrumentation.js";
+import { checkInteger, checkText, invalidOption, MAX_INT32, refuseUnknownOptions } from "../registry/option-checks.js";
+import type { JobMap } from "../registry/job-definition.js";
+import type { DoneRetention } from "./settlement.js";
+
+/** What a worker can be told, beside queue, database and handlers. */
+export interface WorkerSettings {
+  /** How many handlers run at once: 1 to 10,000. @default 10 */
+  readonly concurrency?: number;
+  /** The queues to serve. @default those that the served jobs' definitions name */
+  readonly queues?: readonly string[];
+  /**
+   * How long to wait before looking for jobs when none was there and nobody
+   * notifies, in milliseconds: 10 to 3,600,000. @default 1_000
+   */
+  readonly pollIntervalMs?: number;
+  /**
+   * What becomes of a done job: `"keep"` leaves its row, 0 deletes it in the
+   * statement that completes it. @default { done: "keep" }
+   */
+  readonly retention?: { readonly done?: DoneRetention };
+  /**
+   * Whether connections go through a pooler in transaction mode, such as
+   * PgBouncer: no named statements, no session settings, no LISTEN. @default false
+   */
+  readonly throughPooler?: boolean;
+  /** Receives this worker's events. @default the queue's instrumentation */
+  readonly instrumentation?: Instrumentation;
+}
+
+/** The settings of a worker with every default filled in. */
+export interface CheckedSettings {
+  readonly concurrency: number;
+  readonly queues: readonly string[];
+  readonly pollIntervalMs: number;
+  readonly retention: DoneRetention;
+  readonly throughPooler: boolean;
+}
+
+/** Every option of `createWorker`. */
+const KNOWN = [
+  "queue",
+  "db",
+  "handlers",
+  "only",
+  "concurrency",
+  "queues",
+  "pollIntervalMs",
+  "retention",
+  "throughPooler",
+  "instrumentation",
+];
+
+/**
+ * Fills in defaults and checks every setting.
+ *
+ * @throws {QueueError} `INVALID_OPTION` that names the setting.
+ */
+export function checkSettings(given: WorkerSettings, jobs: JobMap, names: readonly string[]): CheckedSettings {
+  refuseUnknownOptions("createWorker()", given, KNOWN);
+  const { concurrency = 10, pollIntervalMs = 1_000, retention = {}, throughPooler = false } = given;
+  checkInteger("createWorker(): concurrency", concurrency, 1, 10_000);
+  checkInteger("createWorker(): pollIntervalMs", pollIntervalMs, 10, 3_600_000);
+  refuseUnknownOptions("createWorker(): retention", retention, ["done"]);
+  const { done = "keep" } = retention;
+  if (done !== "keep" && done !== 0) throw invalidOption('createWorker(): retention.done', '"keep" or 0', done);
+  if (typeof throughPooler !== "boolean") throw invalidOption("createWorker(): throughPooler", "true or false", throughPooler);
+  const queues = given.queues ?? [...new Set(names.map((name) => jobs[name]?.queue ?? "default"))];
+  if (!Array.isArray(queues) || queues.length === 0) {
+    throw invalidOption("createWorker(): queues", "a list of at least one queue name", queues);
+  }
+  for (const queue of queues) checkText("createWorker(): queues", queue);
+  return { concurrency, queues: [...new Set(queues)], pollIntervalMs, retention: done, throughPooler };
+}
+
+/**
+ * The job names that a worker serves.
+ *
+ * @throws {QueueError} `UNKNOWN_JOB` when `only` names a job that is not in the registry.
+ */
+export function servedNames(jobs: JobMap, only: readonly string[] | undefined): readonly string[] {
+  if (only === undefined) return Object.keys(jobs);
+  if (!Array.isArray(only) || only.length === 0) {
+    throw invalidOption("createWorker(): only", "a list of at least one job name", only);
+  }
+  for (const name of only) {
+    if (!Object.hasOwn(jobs, name)) {
+      throw new QueueError("UNKNOWN_JOB", `createWorker(): only names "${String(name)}", which is not in the registry.`);
+    }
+  }
+  return [...new Set(only)];
+}
+
+/** How long `stop` waits for handlers when not told, in milliseconds. */
+const DEFAULT_GRACE_MS = 30_000;
+
+/** @throws {QueueError} `INVALID_OPTION` when the grace period is not a number from 0 to 2,147,483,647. */
+export function checkGrace(options: { readonly gracePeriodMs?: number } = {}): number {
+  refuseUnknownOptions("stop()", options, ["gracePeriodMs"]);
+  const { gracePeriodMs = DEFAULT_GRACE_MS } = options;
+  checkInteger("stop(): gracePeriodMs", gracePeriodMs, 0, MAX_INT32);
+  return gracePeriodMs;
+}
