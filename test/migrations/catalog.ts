@@ -48,3 +48,13 @@ export async function indexedColumns(pool: Pool, table: string): Promise<Indexed
   );
   return rows;
 }
+
+/** The columns of a table, in the order in which a row stores them. */
+export async function columnNames(pool: Pool, table: string): Promise<string[]> {
+  const { rows } = await pool.query<{ name: string }>(
+    `select attname::text as name from pg_attribute
+      where attrelid = $1::regclass and attnum > 0 and not attisdropped order by attnum`,
+    [table],
+  );
+  return rows.map(({ name }) => name);
+}

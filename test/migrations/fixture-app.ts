@@ -65,8 +65,8 @@ export function createFixtureApp(major: DrizzleMajor): FixtureApp {
   const tsx = join(projectFolder, "node_modules/tsx/dist/cli.mjs");
   return {
     folder,
-    kit: (args, env) => run(["node_modules/drizzle-kit/bin.cjs", ...args], folder, env),
-    run: (file, env) => run([tsx, file], folder, env),
+    kit: (args, env) => runNode(["node_modules/drizzle-kit/bin.cjs", ...args], folder, env),
+    run: (file, env) => runNode([tsx, file], folder, env),
     migrations: () => readMigrations(join(folder, "drizzle")),
     remove: () => rmSync(folder, { recursive: true, force: true }),
   };
@@ -152,10 +152,11 @@ function readMigrations(folder: string): Map<string, string> {
   return new Map(paths.map((path) => [path, readFileSync(join(folder, path), "utf8")]));
 }
 
-function run(
+/** Runs Node and returns what it wrote, whatever its exit code. */
+export function runNode(
   args: readonly string[],
   cwd: string,
-  env: Readonly<Record<string, string>>,
+  env: Readonly<Record<string, string>> = {},
 ): Promise<string> {
   return new Promise((resolve) => {
     const child = execFile(
