@@ -27,12 +27,13 @@ const MAX_IDENTIFIER_BYTES = 63;
 /** The longest suffix that a name of ours adds to the prefix. */
 const LONGEST_SUFFIX = "processed_keys_name_key_unique".length;
 
-const quote = (identifier: string): string => `"${identifier.replaceAll('"', '""')}"`;
+const quote = (identifier: string): string => `"${identifier}"`;
 
 /**
  * Names the tables at a place.
  *
- * @throws {QueueError} `INVALID_OPTION` when a name is empty, too long, or holds a NUL.
+ * @throws {QueueError} `INVALID_OPTION` when a name is empty, too long, or holds a NUL,
+ * a double quote or a backslash.
  */
 export function tableNames(place: TablePlace = {}): TableNames {
   const schema = place.schema ?? "public";
@@ -52,12 +53,13 @@ export function tableNames(place: TablePlace = {}): TableNames {
   });
 }
 
+/** No quote, no backslash: drizzle-kit writes names to migrations and snapshots as they are. */
 function checkIdentifier(option: string, value: unknown, maxBytes: number): void {
   const bytes = typeof value === "string" ? new TextEncoder().encode(value).length : -1;
-  if (typeof value === "string" && bytes > 0 && bytes <= maxBytes && !value.includes("\0")) return;
+  if (typeof value === "string" && bytes > 0 && bytes <= maxBytes && !/[\0"\\]/.test(value)) return;
   throw new QueueError(
     "INVALID_OPTION",
-    `tables.${option} must be a name of 1 to ${maxBytes} bytes without NUL, got ${
+    `tables.${option} must be a name of 1 to ${maxBytes} bytes without NUL, double quote or backslash, got ${
       bytes < 0 ? typeof value : `${bytes} bytes`
     }.`,
   );
