@@ -83,11 +83,13 @@ const claimedColumns = `
   payload::text as payload,
   (extract(epoch from available_at) * 1000000)::bigint as available_us,
   (extract(epoch from created_at) * 1000)::float8 as created_ms,
-  idempotency_key is not null and exists (
-    select from {processedKeys} as processed
+  -- Not "exists": that may be planned as a hash of the whole table. The limit keeps it a probe.
+  case when idempotency_key is not null then (
+    select true from {processedKeys} as processed
     where processed.name = job.name and processed.idempotency_key = job.idempotency_key
       and (processed.expires_at is null or processed.expires_at > statement_timestamp())
-  ) as is_processed`;
+    limit 1
+  ) end as is_processed`;
 
 const nextDue = `
   case when $wants_next_due::boolean then (

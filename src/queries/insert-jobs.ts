@@ -32,10 +32,19 @@ export interface InsertedJob {
 export interface InsertTemplates {
   readonly channel: string;
   readonly jobsTable: string;
-  readonly one: Template;
-  readonly keyed: Template;
+  /** One job without a key, and one with. */
+  readonly one: OneTemplates;
+  readonly keyed: OneTemplates;
   readonly many: Template;
 }
+
+/** Nearly every job is due at once; its text is shorter, and planned at each call. */
+interface OneTemplates {
+  readonly now: Template;
+  readonly later: Template;
+}
+
+type When = keyof OneTemplates;
 
 /** A worker not seen for longer is taken for dead: waking it would waste the notification. */
 const FRESH = "seen_at > statement_timestamp() - interval '30 seconds'";
@@ -44,60 +53,63 @@ const FRESH = "seen_at > statement_timestamp() - interval '30 seconds'";
 const COLUMNS = "queue, name, payload, priority, max_attempts, available_at, created_at";
 
 /** `now()` is when the caller's transaction began, which may be long ago. */
-const availableAt = (runAt: string, delayMs: string): string =>
+const dueAt = (runAt: string, delayMs: string): string =>
   `coalesce(${runAt}::timestamptz, statement_timestamp() + ${delayMs} * interval '1 millisecond')`;
 
-const valuesOf = (payload: string): string =>
-  `$queue::text, $name::text, ${payload}, $priority::smallint, $max_attempts::integer,
-  ${availableAt("$run_at::text", "$delay_ms::float8")}, statement_timestamp()`;
+const availableAt = { now: "statement_timestamp()", later: dueAt("$run_at::text", "$delay_ms::float8") };
 
-/** The canonical form of the input decides: key order and white space do not. */
-export const hashOf = (json: string): string => `sha256(convert_to((${json})::text, 'UTF8'))`;
+const valuesOf = (when: When): string =>
+  `$queue::text, $name::text, $payload::text::jsonb, $priority::smallint, $max_attempts::integer,
+  ${availableAt[when]}, statement_timestamp()`;
+
+/** A worker that polls before the job is due need not be woken. */
+const tooLate = (due: string): string =>
+  `and ${due} <= statement_timestamp() + poll_interval_ms * interval '1 millisecond'`;
 
 /**
- * Wakes waiting workers that serve the new row `job` and would look too late.
+ * Wakes waiting workers that serve the new job and would look too late.
  *
  * Two of them, at random, so that one that is about to stop does not hold the job
  * up. It stands in a select list: in a CTE that nobody reads it would not run.
  */
-const WAKE_FOR_ONE = `(select count(pg_notify($channel::text, worker.id)) from (
+const wakeForOne = (when: When): string =>
+  `(select count(pg_notify($channel::text, id)) from (
     select id from {workers}
     where waiting and ${FRESH}
-      and (queues is null or job.queue = any(queues)) and job.name = any(names)
-      and job.available_at <= statement_timestamp() + poll_interval_ms * interval '1 millisecond'
+      and (queues is null or $queue::text = any(queues)) and $name::text = any(names)
+      ${when === "now" ? "" : tooLate(availableAt.later)}
     order by random() limit 2
   ) worker)`;
 
-const INSERT_ONE = `
-insert into {jobs} as job (${COLUMNS}) values (${valuesOf("$payload::text::jsonb")})
-returning job.id::text as id, ${WAKE_FOR_ONE} as woken`;
+/** The canonical form of the input decides: key order and white space do not. */
+export const hashOf = (json: string): string => `sha256(convert_to((${json})::text, 'UTF8'))`;
 
-const INSERT_KEYED = `
-with input as (
-  select payload, ${hashOf("coalesce($input::text::jsonb, payload)")} as hash
-  from (select $payload::text::jsonb as payload) given
-), known as (
+const insertOne = (when: When): string => `
+insert into {jobs} (${COLUMNS}) values (${valuesOf(when)})
+returning id::text as id, ${wakeForOne(when)} as woken`;
+
+const INPUT_HASH = hashOf("coalesce($input::text, $payload::text)::jsonb");
+
+const insertKeyed = (when: When): string => `
+with known as (
   select id, status, input_hash from {jobs}
   where name = $name::text and idempotency_key = $key::text
-), processed as (
-  select job_id, input_hash from {processedKeys}
+  -- Comes second: where the job is still there, its row tells more.
+  union all select job_id, 'done', input_hash from {processedKeys}
   where name = $name::text and idempotency_key = $key::text
     and (expires_at is null or expires_at > statement_timestamp())
 ), inserted as (
-  insert into {jobs} as job (${COLUMNS}, idempotency_key, input_hash)
-  select ${valuesOf("input.payload")}, $key::text, input.hash from input
-  -- An insert that is going to be a duplicate would draw a number from the identity.
-  where not exists (select from known) and not exists (select from processed)
+  insert into {jobs} (${COLUMNS}, idempotency_key, input_hash)
+  select ${valuesOf(when)}, $key::text, ${INPUT_HASH}
+  -- An insert that is going to be a duplicate would draw a number, and wait for whoever deletes the job.
+  where not exists (select from known)
   -- "do update" would lock the job's row until the caller's transaction ends.
   on conflict (name, idempotency_key) where idempotency_key is not null do nothing
-  returning job.id, ${WAKE_FOR_ONE} as woken
+  returning id
 )
-select coalesce(inserted.id, known.id, processed.job_id)::text as id,
-  inserted.id is not null as created,
-  case when inserted.id is not null then 'queued' else coalesce(known.status, 'done') end as status,
-  coalesce(coalesce(known.input_hash, processed.input_hash) <> input.hash, false) as conflict,
-  inserted.woken
-from input left join inserted on true left join known on true left join processed on true`;
+select id::text as id, true as created, 'queued' as status, false as conflict, ${wakeForOne(when)} as woken
+from inserted
+union all select id::text, false, status, coalesce(input_hash <> ${INPUT_HASH}, false), null from known`;
 
 /**
  * Each key is looked up by a probe of its own: as a join, the plan would follow
@@ -105,25 +117,30 @@ from input left join inserted on true left join known on true left join processe
  */
 const INSERT_MANY = `
 with item as materialized (
-  select given.place, given.queue, given.name, given.priority, given.max_attempts, given.key,
+  select given.place, given.key,
+    -- Only what differs from the batch's first job is written out: JSON is most of the work here.
+    coalesce(given.queue, $queue::text) as queue, coalesce(given.name, $name::text) as name,
+    coalesce(given.priority, $priority::smallint) as priority,
+    coalesce(given.max_attempts, $max_attempts::integer) as max_attempts,
     coalesce(given.payload, 'null'::jsonb) as payload,
-    ${availableAt("given.run_at", "given.delay_ms")} as available_at,
+    ${dueAt("given.run_at", "coalesce(given.delay_ms, 0)")} as available_at,
     hashed.hash, coalesce(known.id, processed.job_id) as known_id,
     case when known.id is null and processed.job_id is not null then 'done' else known.status end as known_status,
     coalesce(coalesce(known.input_hash, processed.input_hash) <> hashed.hash, false) as conflict
-  from jsonb_to_recordset($items::text::jsonb) as given(place integer, queue text, name text, payload jsonb,
-    input jsonb, priority smallint, max_attempts integer, run_at text, delay_ms float8, key text)
+  from rows from (jsonb_to_recordset($items::text::jsonb) as (queue text, name text, payload jsonb, input jsonb,
+    priority smallint, max_attempts integer, run_at text, delay_ms float8, key text))
+    with ordinality as given(queue, name, payload, input, priority, max_attempts, run_at, delay_ms, key, place)
   cross join lateral (
     select case when given.key is not null
       then ${hashOf("coalesce(given.input, given.payload, 'null'::jsonb)")} end as hash
   ) hashed
   left join lateral (
     select id, status, input_hash from {jobs}
-    where given.key is not null and name = given.name and idempotency_key = given.key limit 1
+    where given.key is not null and name = coalesce(given.name, $name::text) and idempotency_key = given.key limit 1
   ) known on true
   left join lateral (
     select job_id, input_hash from {processedKeys}
-    where given.key is not null and name = given.name and idempotency_key = given.key
+    where given.key is not null and name = coalesce(given.name, $name::text) and idempotency_key = given.key
       and (expires_at is null or expires_at > statement_timestamp()) limit 1
   ) processed on true
 ), fresh as materialized (
@@ -150,14 +167,14 @@ with item as materialized (
 select (select string_agg(id::text, ',' order by place) from fresh) as drawn,
   case when (select count(*) from job) < (select count(*) from fresh)
     then (select coalesce(string_agg(id::text, ','), '') from job) end as inserted,
-  (select json_agg(json_build_array(place, known_id::text, known_status, conflict)) from item
+  (select json_agg(json_build_array(place - 1, known_id::text, known_status, conflict)) from item
     where known_id is not null)::text as known,
   (select count(pg_notify($channel::text, worker.id)) from (
     select distinct chosen.id from line cross join lateral (
       select id from {workers}
       where waiting and ${FRESH}
         and (queues is null or line.queue = any(queues)) and line.name = any(names)
-        and line.due <= statement_timestamp() + poll_interval_ms * interval '1 millisecond'
+        ${tooLate("line.due")}
       order by random() limit line.jobs + 1
     ) chosen
   ) worker) as woken`;
@@ -167,8 +184,14 @@ export function insertTemplates(tables: TableNames): InsertTemplates {
   return {
     channel: tables.channel,
     jobsTable: tables.jobs,
-    one: template("insert_job", INSERT_ONE, tables),
-    keyed: template("insert_keyed_job", INSERT_KEYED, tables),
+    one: {
+      now: template("insert_job", insertOne("now"), tables),
+      later: template("insert_later_job", insertOne("later"), tables),
+    },
+    keyed: {
+      now: template("insert_keyed_job", insertKeyed("now"), tables),
+      later: template("insert_later_keyed_job", insertKeyed("later"), tables),
+    },
     many: template("insert_jobs", INSERT_MANY, tables),
   };
 }
@@ -196,12 +219,13 @@ export async function insertJob(
     delay_ms: job.delayMs,
     channel: templates.channel,
   };
+  const when: When = job.runAt === null && job.delayMs === 0 ? "now" : "later";
   if (key === null) {
-    const [row] = await executor.run(templates.one.bind(values));
+    const [row] = await executor.run(templates.one[when].bind(values));
     return row && { id: Number(row["id"]), created: true, status: "queued", conflict: false };
   }
-  const [row] = await executor.run(templates.keyed.bind({ ...values, key, input: job.input }));
-  return row === undefined || row["id"] === null ? undefined : toInserted(row);
+  const [row] = await executor.run(templates.keyed[when].bind({ ...values, key, input: job.input }));
+  return row && toInserted(row);
 }
 
 const toInserted = (row: Row): InsertedJob => ({
@@ -223,9 +247,15 @@ export async function insertJobs(
   templates: InsertTemplates,
   jobs: readonly NewJob[],
 ): Promise<readonly (InsertedJob | undefined)[]> {
+  const [first] = jobs;
+  if (first === undefined) return [];
   const [row] = await executor.run(
     templates.many.bind({
-      items: itemsText(jobs),
+      items: `[${jobs.map((job) => itemText(job, first)).join(",")}]`,
+      queue: first.queue,
+      name: first.name,
+      priority: first.priority,
+      max_attempts: first.maxAttempts,
       jobs_table: templates.jobsTable,
       channel: templates.channel,
     }),
@@ -247,24 +277,18 @@ export async function insertJobs(
   });
 }
 
-/** One JSON text for any number of jobs; payloads go in as they are, so they are read once. */
-function itemsText(jobs: readonly NewJob[]): string {
-  return `[${jobs.map(itemText).join(",")}]`;
-}
-
-function itemText(job: NewJob, place: number): string {
-  const { payload, input, idempotencyKey: key, runAt, ...rest } = job;
-  const fields = JSON.stringify({
-    place,
-    name: rest.name,
-    queue: rest.queue,
-    priority: rest.priority,
-    max_attempts: rest.maxAttempts,
-    delay_ms: rest.delayMs,
-    ...(runAt === null ? {} : { run_at: runAt }),
-    ...(key === null ? {} : { key }),
-  });
-  return `${fields.slice(0, -1)},"payload":${payload}${input === null ? "" : `,"input":${input}`}}`;
+/** Payloads go in as they are, so that they are read once; the rest only where it differs from the first job's. */
+function itemText(job: NewJob, first: NewJob): string {
+  let text = `{"payload":${job.payload}`;
+  if (job.input !== null && job.idempotencyKey !== null) text += `,"input":${job.input}`;
+  if (job.name !== first.name) text += `,"name":${JSON.stringify(job.name)}`;
+  if (job.queue !== first.queue) text += `,"queue":${JSON.stringify(job.queue)}`;
+  if (job.priority !== first.priority) text += `,"priority":${job.priority}`;
+  if (job.maxAttempts !== first.maxAttempts) text += `,"max_attempts":${job.maxAttempts}`;
+  if (job.delayMs !== 0) text += `,"delay_ms":${job.delayMs}`;
+  if (job.runAt !== null) text += `,"run_at":"${job.runAt}"`;
+  if (job.idempotencyKey !== null) text += `,"key":${JSON.stringify(job.idempotencyKey)}`;
+  return `${text}}`;
 }
 
 type Known = readonly [place: number, id: string, status: JobState, conflict: boolean];

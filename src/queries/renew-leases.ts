@@ -39,11 +39,13 @@ const text = `
   )
   select id, 'cancelled' as answer from renewed where cancel_requested_at is not null
   union all
-  select lease.id, case when exists (
-    select from {jobs} as job
+  -- A scalar subquery with a limit: "exists" may be planned as a hash of the whole table.
+  select lease.id, coalesce((
+    select 'busy' from {jobs} as job
     where job.id = lease.id and job.lease_version = lease.version and job.status = 'running'
       and job.lease_until > statement_timestamp()
-  ) then 'busy' else 'lost' end
+    limit 1
+  ), 'lost')
   from lease where job_id is null`;
 
 /** Renews leases in one statement; the answer holds only those that were not simply renewed. */

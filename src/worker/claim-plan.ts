@@ -41,8 +41,9 @@ export interface ClaimPlanOptions {
 const CLOSE_POLL_MS = 10;
 /** How far back a near sweep looks: most late commits are found there at little cost. */
 const NEAR_REACH_MS = 10_000;
-/** Near sweeps are at least this far apart. */
+/** Near sweeps are at least this far apart; while there is more to do than hands, lateness costs nothing. */
 const NEAR_INTERVAL_MS = 50;
+const NEAR_INTERVAL_WITH_BACKLOG_MS = 500;
 /** Sweeps take at most a tenth of the time: the next is this many durations away. */
 const REST = 9;
 
@@ -54,6 +55,8 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
   let nextPollMs = 0;
   let nextNearMs = 0;
   let nextFarMs = 0;
+
+  const nextMs = (): number => (isWoken || hasBacklog ? 0 : nextPollMs);
 
   const sweepFor = (nowMs: number, room: ClaimRoom): Sweep | undefined => {
     const suspects = room.holdsSuspect || room.free === 0 ? 0 : 1;
@@ -67,16 +70,17 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
     if (sweep === undefined) return;
     // Full of what lies below the floors: there may be more of it.
     const goesOn = answer.hasSwept && isFull(request, answer) && endsBelowFloor(pairs, answer);
-    const nextMs = goesOn ? nowMs : nowMs + tookMs * REST;
+    const restMs = goesOn ? nowMs : nowMs + tookMs * REST;
     if (sweep.reachMs === null) {
-      nextFarMs = goesOn ? nowMs : Math.max(nextMs, nowMs + (answer.hasSwept ? options.pollIntervalMs : 0));
+      nextFarMs = goesOn ? nowMs : Math.max(restMs, nowMs + (answer.hasSwept ? options.pollIntervalMs : 0));
     }
-    nextNearMs = Math.max(nextMs, nowMs + (goesOn ? 0 : jittered(NEAR_INTERVAL_MS)));
+    const nearMs = goesOn ? 0 : jittered(hasBacklog ? NEAR_INTERVAL_WITH_BACKLOG_MS : NEAR_INTERVAL_MS);
+    nextNearMs = Math.max(restMs, nowMs + nearMs);
   };
 
   return {
     next(nowMs, room) {
-      if (room.free + room.ahead === 0 || nowMs < this.nextMs()) return undefined;
+      if (room.free + room.ahead === 0 || nowMs < nextMs()) return undefined;
       isWoken = false;
       return {
         workerId: options.workerId,
@@ -90,7 +94,7 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
         wantsNextDue: !hasBacklog,
       };
     },
-    nextMs: () => (isWoken || hasBacklog ? 0 : nextPollMs),
+    nextMs,
     learn(request, answer, sentAtMs, nowMs) {
       floors.learn(request.pairs, answer, request.free + request.ahead);
       hasBacklog = isFull(request, answer);

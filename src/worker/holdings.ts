@@ -75,14 +75,16 @@ export function createHoldings(options: HoldingsOptions): Holdings {
 
   const settles = createSettleBuffer({
     retention: options.retention,
-    isBusy: () => slots.running().length + slots.waiting() > 0,
+    isBusy: () => slots.isBusy(),
     onSettled: drop,
     onLost: (job) => lose(job, "settle"),
     emit,
   });
 
   const end = (job: HeldJob, outcome: Outcome): void => {
-    if (job.phase !== "waiting" && job.phase !== "running") return;
+    // A commit that succeeded after its lease seemed lost has done the job all the same.
+    const isLateCommit = outcome.kind === "committed" && job.phase === "over";
+    if (job.phase !== "waiting" && job.phase !== "running" && !isLateCommit) return;
     if (outcome.kind === "lost") return lose(job, "commit");
     job.phase = "ending";
     settles.add(job, outcome);

@@ -1,7 +1,7 @@
 import type { QueueEvent } from "../instrumentation/instrumentation.js";
 import type { SettleAnswer, SettleItem } from "../queries/settle-jobs.js";
 import { jittered, monotonicMs } from "./clock.js";
-import { eventAttempt, type HeldJob } from "./held-job.js";
+import type { HeldJob } from "./held-job.js";
 import type { Outcome } from "./outcome.js";
 import { type DoneRetention, settledEvent, settleItemOf } from "./settlement.js";
 import { isDataError, isForeignKeyViolation, sqlState } from "./sql-errors.js";
@@ -72,18 +72,24 @@ export function createSettleBuffer(options: SettleBufferOptions): SettleBuffer {
 
   const finish = ({ held, outcome }: Settling): void => {
     if (outcome.kind === "committed") return;
-    emit?.(settledEvent(held, held.commit === "unknown" ? { kind: "committed" } : outcome));
+    emit?.(settledEvent(held, outcome));
     onSettled(held);
+  };
+
+  /** The row has ended at this version: by our own commit, by an earlier sending, or by an operator. */
+  const recognise = (settling: Settling): void => {
+    const { held } = settling;
+    if (held.commit === "committed" || held.commit === "unknown") finish({ ...settling, outcome: DONE });
+    else if (settling.isResent) finish(settling);
+    else lose(settling);
   };
 
   const lose = ({ held, outcome }: Settling): void => {
     if (outcome.kind === "committed") return;
-    emit?.({ type: "lease.lost", ...eventAttempt(held), noticedBy: "settle" });
     onLost(held);
   };
 
   const answer = (settling: Settling, answered: SettleAnswer | undefined): void => {
-    const mayBeOurs = settling.isResent || settling.held.commit === "unknown" || settling.held.commit === "committed";
     switch (answered) {
       case undefined:
         return finish(settling);
@@ -93,10 +99,18 @@ export function createSettleBuffer(options: SettleBufferOptions): SettleBuffer {
         return;
       case "settled":
       case "gone":
-        return mayBeOurs ? finish(settling) : lose(settling);
+        return recognise(settling);
       case "lost":
         return lose(settling);
     }
+  };
+
+  const nextMs = (): number => {
+    if (split.length > 0) return 0;
+    if (waiting.length === 0) return Number.POSITIVE_INFINITY;
+    const earliest = waiting.reduce((ms, settling) => Math.min(ms, settling.notBeforeMs), Number.POSITIVE_INFINITY);
+    const gathers = waiting.length < MAX_BATCH && isBusy();
+    return Math.max(earliest, gathers ? gatheringSinceMs + GATHER_MS : 0);
   };
 
   return {
@@ -113,7 +127,7 @@ export function createSettleBuffer(options: SettleBufferOptions): SettleBuffer {
     take(nowMs, hurries) {
       const refused = split.shift();
       if (refused !== undefined) return stillOurs(refused);
-      if (!hurries && nowMs < this.nextMs()) return undefined;
+      if (!hurries && nowMs < nextMs()) return undefined;
       const batch: Settling[] = [];
       const later: Settling[] = [];
       for (const settling of stillOurs(waiting)) {
@@ -123,13 +137,7 @@ export function createSettleBuffer(options: SettleBufferOptions): SettleBuffer {
       gatheringSinceMs = nowMs;
       return batch.length === 0 ? undefined : batch;
     },
-    nextMs() {
-      if (split.length > 0) return 0;
-      if (waiting.length === 0) return Number.POSITIVE_INFINITY;
-      const earliest = waiting.reduce((ms, settling) => Math.min(ms, settling.notBeforeMs), Number.POSITIVE_INFINITY);
-      const gathers = waiting.length < MAX_BATCH && isBusy();
-      return Math.max(earliest, gathers ? gatheringSinceMs + GATHER_MS : 0);
-    },
+    nextMs,
     answered(batch, unsettled) {
       for (const settling of batch) answer(settling, unsettled.get(settling.held.job.id));
     },
@@ -166,6 +174,8 @@ export function createSettleBuffer(options: SettleBufferOptions): SettleBuffer {
     return true;
   }
 }
+
+const DONE: Settling["outcome"] = { kind: "done", result: null, by: "handler" };
 
 /** Leaves out what was lost while it waited. */
 function stillOurs(settlings: readonly Settling[]): Settling[] {

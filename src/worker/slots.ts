@@ -13,6 +13,8 @@ export interface Slots {
   /** How many handlers could start now. */
   free(): number;
   waiting(): number;
+  /** Whether any handler runs or waits to. */
+  isBusy(): boolean;
   running(): readonly HeldJob[];
   /** Frees the slots of handlers that ignore their abort. */
   freeStuck(nowMs: number): void;
@@ -86,6 +88,7 @@ export function createSlots({ concurrency, run, onFree, emit }: SlotsOptions): S
     },
     free: () => concurrency - running.size,
     waiting: () => line.length - position,
+    isBusy: () => running.size > 0 || position < line.length,
     running: () => [...running, ...stuck],
     freeStuck(nowMs) {
       for (const held of running) {

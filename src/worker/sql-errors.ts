@@ -2,7 +2,8 @@
 export function sqlState(error: unknown): string | undefined {
   if (typeof error !== "object" || error === null) return undefined;
   const { code, cause } = error as { readonly code?: unknown; readonly cause?: unknown };
-  if (typeof code === "string" && /^[0-9A-Z]{5}$/.test(code)) return code;
+  // Every SQLSTATE has a digit; EPIPE and its like, of a broken connection, have none.
+  if (typeof code === "string" && /^(?=.*\d)[0-9A-Z]{5}$/.test(code)) return code;
   return cause === error ? undefined : sqlState(cause);
 }
 

@@ -48,6 +48,7 @@ export function nodePostgresDriver(pool: PgPool): Driver {
 
 function wrap(client: PgClient, { onLost }: ConnectOptions): DriverConnection {
   let isOver = false;
+  let onNotification = (_payload: string): void => {};
   const lose = (error: Error | undefined): void => {
     if (isOver) return;
     isOver = true;
@@ -56,6 +57,7 @@ function wrap(client: PgClient, { onLost }: ConnectOptions): DriverConnection {
   // Without a listener an idle connection's error would end the process.
   client.on("error", lose);
   client.on("end", () => lose(undefined));
+  client.on("notification", ({ payload }: { readonly payload?: string }) => onNotification(payload ?? ""));
   return {
     async query({ name, text, values }: Statement, isNamed) {
       const result = await client.query(isNamed ? { name, text, values } : { text, values });
@@ -64,8 +66,9 @@ function wrap(client: PgClient, { onLost }: ConnectOptions): DriverConnection {
     async script(sql) {
       await client.query(sql);
     },
-    async listen(channel, onNotification) {
-      client.on("notification", ({ payload }: { readonly payload?: string }) => onNotification(payload ?? ""));
+    async listen(channel, listener) {
+      // In the place of an earlier one: a session that lost its LISTEN would else tell everything twice.
+      onNotification = listener;
       await client.query(`listen "${channel}"`);
     },
     async end() {

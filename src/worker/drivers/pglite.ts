@@ -27,6 +27,7 @@ export function pgliteDriver(database: PGliteLike): Driver {
           await database.exec(sql);
         },
         async listen(channel, onNotification) {
+          await unlisten?.();
           unlisten = await database.listen(channel, onNotification);
         },
         async end() {

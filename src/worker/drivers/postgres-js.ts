@@ -7,7 +7,6 @@ export interface PostgresJs {
   unsafe(text: string, values?: readonly unknown[], options?: { readonly prepare?: boolean }): Promise<readonly Row[]> & {
     simple?(): Promise<unknown>;
   };
-  listen(channel: string, onNotification: (payload: string) => void): Promise<unknown>;
   end(options?: { readonly timeout?: number }): Promise<void>;
 }
 
@@ -26,6 +25,7 @@ export function postgresJsDriver(app: PostgresJs): Driver {
         default: (options: object) => PostgresJs;
       };
       let isOver = false;
+      let onNotification = (_payload: string): void => {};
       const { connection, ...options } = app.options as { readonly connection?: object };
       const sql = postgres({
         ...options,
@@ -35,7 +35,13 @@ export function postgresJsDriver(app: PostgresJs): Driver {
         idle_timeout: 0,
         max_lifetime: null,
         connect_timeout: timeoutMs / 1000,
+        // The app's renaming of columns and its log are for its own statements.
+        transform: { undefined: undefined, column: {}, value: {}, row: {} },
+        debug: false,
+        fetch_types: false,
         onnotice: () => {},
+        // Not its own `listen`: that opens a connection beside this one, which nobody would prove alive.
+        onnotify: (_channel: string, payload: string) => onNotification(payload),
         onclose: () => {
           if (isOver) return;
           isOver = true;
@@ -50,8 +56,9 @@ export function postgresJsDriver(app: PostgresJs): Driver {
         async script(text) {
           await sql.unsafe(text);
         },
-        async listen(channel, onNotification) {
-          await sql.listen(channel, onNotification);
+        async listen(channel, listener) {
+          onNotification = listener;
+          await sql.unsafe(`listen "${channel}"`);
         },
         async end() {
           isOver = true;
