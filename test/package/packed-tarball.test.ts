@@ -36,7 +36,8 @@ describe.each(["drizzle-0.45", "drizzle-1.0"])(
     });
 
     test("finds no error in the package's own declarations", () => {
-      const { output } = consumer.compile("6.0", "--noEmit", "--skipLibCheck", "false");
+      // Drizzle's own declarations have errors: they name drivers that an app need not have.
+      const { output } = consumer.compile("7.0", "--noEmit", "--skipLibCheck", "false");
       const ours = output
         .split("\n")
         .filter((line) => line.includes("node_modules/drizzle-queue/"));
