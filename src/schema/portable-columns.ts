@@ -11,7 +11,7 @@ import {
 // An exported table's inferred type would spell out the inner types of the one
 // drizzle-orm that this package was built with. The aliases below are computed
 // from the drizzle-orm of whoever reads the declarations, so one build is exact
-// for every supported major. docs/adr/ tells what was tried instead.
+// for every supported major.
 
 declare const textColumn: ReturnType<typeof text>;
 declare const jsonbColumn: ReturnType<typeof jsonb>;

@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { cpSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { queueExtrasSql } from "drizzle-queue/schema";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
@@ -80,6 +80,22 @@ describe.each(DRIZZLE_MAJORS)("an app on drizzle-orm %s", (major) => {
       expect(await kit("push")).toContain(NOTHING_TO_PUSH);
     });
   });
+});
+
+// Predicates and checks with a column interpolated would be rebuilt: the majors write it differently.
+test("an app that moves from drizzle-orm 0.45 to 1.0 has nothing to generate", async () => {
+  const before = createFixtureApp("0.45");
+  const after = createFixtureApp("1.0");
+  try {
+    await before.kit(["generate", "--name", "first"]);
+    cpSync(join(before.folder, "drizzle"), join(after.folder, "drizzle"), { recursive: true });
+    await after.kit(["up"]);
+    expect(after.migrations().size).toBe(1);
+    expect(await after.kit(["generate", "--name", "after_up"])).toContain(NOTHING_TO_GENERATE);
+  } finally {
+    before.remove();
+    after.remove();
+  }
 });
 
 describe.each(DRIZZLE_MAJORS)("the types of the tables on drizzle-orm %s", (major) => {

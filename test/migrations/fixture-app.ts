@@ -34,7 +34,7 @@ export const NOTHING_TO_PUSH = "No changes detected";
 export interface FixtureApp {
   readonly folder: string;
   /** Runs drizzle-kit and returns what it wrote; not its exit code, since it is 0 for many failures. */
-  kit(args: readonly string[], env: Readonly<Record<string, string>>): Promise<string>;
+  kit(args: readonly string[], env?: Readonly<Record<string, string>>): Promise<string>;
   /** Runs a TypeScript file of the app and returns what it wrote. */
   run(file: string, env: Readonly<Record<string, string>>): Promise<string>;
   /** The text of each migration's SQL, in order, by its path below the folder `drizzle`. */
