@@ -36,8 +36,9 @@ const text = `
     where processed.expires_at <= statement_timestamp()
     returning id
   )
-  select guarded.idempotency_key is null or exists (select from recorded) as is_recorded,
-    pg_current_xact_id()::text as transaction_id
+  select guarded.idempotency_key is null or exists (select from recorded) as recorded,
+    -- One word each: an app's postgres.js may rename columns that have an underscore.
+    pg_current_xact_id()::text as transaction
   from guarded`;
 
 /**
@@ -51,7 +52,9 @@ export function guardJob(
   return async (executor, { id, leaseVersion, result }) => {
     const [row] = await executor.run(prepared.bind({ id, version: leaseVersion, result }));
     if (row === undefined) return { kind: "lost" };
-    if (row["is_recorded"] !== true) return { kind: "already_processed" };
-    return { kind: "held", transactionId: String(row["transaction_id"]) };
+    if (row["recorded"] === false) return { kind: "already_processed" };
+    // Neither yes nor no: a driver that renames or parses differently must not pass for an answer.
+    if (row["recorded"] !== true) throw new TypeError("The guard of commit gave an answer that cannot be read.");
+    return { kind: "held", transactionId: String(row["transaction"]) };
   };
 }

@@ -1,0 +1,180 @@
+import { eq, sql } from "drizzle-orm";
+import { createQueue, defineJob, defineJobs, FailJob, fixed, SnoozeJob } from "drizzle-queue";
+import { queueJobs, queueProcessedKeys } from "drizzle-queue/schema";
+import { createWorker, type Worker } from "drizzle-queue/worker";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { z } from "zod";
+import { createDatabase, type TestDatabase } from "../support/database.js";
+import { createEventSpy } from "../support/events.js";
+import { waitUntil } from "../support/wait-until.js";
+import { type AppDatabase, DRIVERS } from "./drivers.js";
+
+const anything = z.object({ n: z.number() });
+const jobs = defineJobs({
+  plain: defineJob({ payload: anything, result: z.object({ doubled: z.number() }) }),
+  keyed: defineJob({ payload: anything, idempotencyKey: ({ n }) => `key ${n}` }),
+  flaky: defineJob({ payload: anything, backoff: fixed({ delayMs: 20 }), maxAttempts: 3 }),
+  held: defineJob({ payload: anything, leaseMs: 600 }),
+  slow: defineJob({ payload: anything, timeoutMs: 100, maxAttempts: 1, leaseMs: 1_000 }),
+});
+
+describe.each(DRIVERS)("on $driver, a worker", ({ open }) => {
+  let database: TestDatabase;
+  let app: AppDatabase;
+  let worker: Worker | undefined;
+
+  beforeAll(async () => {
+    database = await createDatabase();
+    app = open(database.url);
+  });
+
+  afterEach(async () => {
+    await worker?.stop({ gracePeriodMs: 0 });
+    worker = undefined;
+    await database.pool.query("truncate queue_jobs, queue_processed_keys, queue_workers");
+  });
+
+  afterAll(async () => {
+    await app.close();
+    await database.drop();
+  });
+
+  test("runs a job once and stores what its handler returned", async () => {
+    const spy = createEventSpy();
+    const queue = createQueue({ jobs, instrumentation: spy.listener });
+    worker = createWorker({
+      queue,
+      db: app.db,
+      only: ["plain"],
+      handlers: { plain: ({ payload }) => ({ doubled: payload.n * 2 }) },
+    });
+    await worker.start();
+    const { id } = await app.db.transaction((tx) => queue.enqueue(tx, "plain", { n: 21 }));
+    const done = await spy.next("job.done");
+    expect(done).toMatchObject({ jobId: id, attempt: 1, leaseVersion: 1, by: "handler" });
+    const [row] = await app.db.select().from(queueJobs).where(eq(queueJobs.id, id));
+    expect(row).toMatchObject({ status: "done", outcome: "done", result: { doubled: 42 } });
+    expect(spy.all("job.started")).toHaveLength(1);
+  });
+
+  test("commits effect, key and completion together", async () => {
+    const spy = createEventSpy();
+    const queue = createQueue({ jobs, instrumentation: spy.listener });
+    worker = createWorker({
+      queue,
+      db: app.db,
+      only: ["keyed", "plain"],
+      handlers: {
+        plain: ({ payload }) => ({ doubled: payload.n }),
+        async keyed({ commit, payload }) {
+          await commit(async (tx) => {
+            await queue.enqueue(tx, "plain", { n: payload.n });
+          });
+        },
+      },
+    });
+    await worker.start();
+    const { id } = await app.db.transaction((tx) => queue.enqueue(tx, "keyed", { n: 7 }));
+    await spy.next("job.done", (event) => event.jobName === "plain");
+    const keys = await app.db.select().from(queueProcessedKeys);
+    expect(keys).toMatchObject([{ name: "keyed", idempotencyKey: "key 7", jobId: id }]);
+    expect(spy.all("job.done")).toHaveLength(2);
+  });
+
+  test("retries what throws, gives up on FailJob, waits for SnoozeJob", async () => {
+    const spy = createEventSpy();
+    const queue = createQueue({ jobs, instrumentation: spy.listener });
+    worker = createWorker({
+      queue,
+      db: app.db,
+      only: ["flaky"],
+      handlers: {
+        flaky({ payload, job }) {
+          if (payload.n === 1 && job.attempt < 3) throw new Error("not yet");
+          if (payload.n === 2) throw new FailJob("never");
+          if (payload.n === 3 && spy.all("job.snoozed").length === 0) {
+            throw new SnoozeJob({ delayMs: 20 });
+          }
+        },
+      },
+    });
+    await worker.start();
+    const retried = await queue.enqueueNow(app.db, "flaky", { n: 1 });
+    const failed = await queue.enqueueNow(app.db, "flaky", { n: 2 });
+    const snoozed = await queue.enqueueNow(app.db, "flaky", { n: 3 });
+    await spy.next("job.done", (event) => event.jobId === retried.id && event.attempt === 3);
+    await spy.next("job.failed", (event) => event.jobId === failed.id && event.attempt === 1);
+    await spy.next("job.done", (event) => event.jobId === snoozed.id && event.attempt === 1);
+    const rows = await app.db.select().from(queueJobs).orderBy(queueJobs.id);
+    expect(rows.map(({ status, attempts }) => [status, attempts])).toEqual([
+      ["done", 3],
+      ["failed", 1],
+      ["done", 1],
+    ]);
+    expect(rows[0]?.errorHistory?.map(({ attempt, message }) => [attempt, message])).toEqual([
+      [1, "not yet"],
+      [2, "not yet"],
+    ]);
+  });
+
+  test("keeps the lease of a long handler, and aborts one that runs out of time", async () => {
+    const spy = createEventSpy();
+    const queue = createQueue({ jobs, instrumentation: spy.listener });
+    worker = createWorker({
+      queue,
+      db: app.db,
+      only: ["slow"],
+      handlers: {
+        slow: ({ signal }) =>
+          new Promise((_, reject) => {
+            signal.addEventListener("abort", () => reject(signal.reason as Error));
+          }),
+      },
+    });
+    await worker.start();
+    await queue.enqueueNow(app.db, "slow", { n: 1 });
+    const failed = await spy.next("job.failed");
+    expect(failed.error.code).toBe("ATTEMPT_TIMED_OUT");
+    expect(spy.all("lease.lost")).toEqual([]);
+  });
+
+  test("opens three connections with a session of their own, and closes them at its stop", async () => {
+    const spy = createEventSpy();
+    const queue = createQueue({ jobs, instrumentation: spy.listener });
+    let finish = (): void => undefined;
+    const finished = new Promise<void>((resolve) => {
+      finish = resolve;
+    });
+    worker = createWorker({
+      queue,
+      db: app.db,
+      concurrency: 200,
+      only: ["held"],
+      handlers: { held: () => finished },
+    });
+    const sessions = async () => {
+      const { rows } = await database.pool.query<{ application_name: string }>(
+        `select application_name from pg_stat_activity
+           where datname = current_database() and application_name like 'drizzle-queue%' order by 1`,
+      );
+      return rows.map((row) => row.application_name);
+    };
+    await worker.start();
+    const many = Array.from({ length: 300 }, (_, n) => ({ name: "held" as const, payload: { n } }));
+    await app.db.transaction((tx) => queue.enqueueMany(tx, many));
+    await spy.next("leases.renewed", ({ count }) => count === 200);
+    await waitUntil("it listens", async () => (await sessions()).length >= 3);
+    expect(await sessions()).toEqual([
+      "drizzle-queue listen",
+      "drizzle-queue main",
+      "drizzle-queue renewal",
+    ]);
+    finish();
+    await waitUntil("all jobs are done", async () => {
+      const left = await app.db.$count(queueJobs, sql`finished_at is null`);
+      return left === 0;
+    });
+    await worker.stop();
+    await waitUntil("its sessions are gone", async () => (await sessions()).length === 0);
+  });
+});

@@ -1,0 +1,39 @@
+import { drizzle as drizzleNodePostgres } from "drizzle-orm/node-postgres";
+import { drizzle as drizzlePostgresJs } from "drizzle-orm/postgres-js";
+import pg from "pg";
+import postgres from "postgres";
+
+/** An app's Drizzle database on one of the drivers, with a pool of its own. */
+export interface AppDatabase {
+  // The two drivers' databases have no common class; what tests call on them is the same.
+  readonly db: ReturnType<typeof drizzleNodePostgres>;
+  close(): Promise<void>;
+}
+
+/** One of the drivers that a worker runs on in full. */
+export interface DriverUnderTest {
+  readonly driver: "node-postgres" | "postgres.js";
+  /** Opens a pool of up to `max` connections. */
+  open(url: string, max?: number): AppDatabase;
+}
+
+/** Every driver that the core tests run on. */
+export const DRIVERS: readonly DriverUnderTest[] = [
+  {
+    driver: "node-postgres",
+    open(url, max = 5) {
+      const pool = new pg.Pool({ connectionString: url, max });
+      pool.on("error", () => undefined);
+      return { db: drizzleNodePostgres(pool), close: () => pool.end() };
+    },
+  },
+  {
+    driver: "postgres.js",
+    open(url, max = 5) {
+      // Drizzle would have the app rename columns like this: the worker's own statements must not care.
+      const client = postgres(url, { max, transform: postgres.camel, onnotice: () => undefined });
+      const db = drizzlePostgresJs(client) as unknown as AppDatabase["db"];
+      return { db, close: () => client.end() };
+    },
+  },
+];
