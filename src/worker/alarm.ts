@@ -19,19 +19,16 @@ export function createAlarm(): Alarm {
     },
     sleep(delayMs) {
       return new Promise((resolve) => {
-        if (hasRung || delayMs <= 0) {
-          hasRung = false;
-          // A turn of the event loop: work that is ready now joins what is about to be sent.
-          setImmediate(resolve);
-          return;
-        }
         const end = (): void => {
           callOff();
           wake = undefined;
           hasRung = false;
-          resolve();
+          // A turn of the event loop: what becomes ready now joins what is about to be sent.
+          setImmediate(resolve);
         };
-        const callOff = delayMs === Number.POSITIVE_INFINITY ? () => {} : after(delayMs, end);
+        let callOff = (): void => {};
+        if (hasRung || delayMs <= 0) return end();
+        if (delayMs !== Number.POSITIVE_INFINITY) callOff = after(delayMs, end);
         wake = end;
       });
     },
