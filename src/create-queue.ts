@@ -1,7 +1,8 @@
 import { createEnqueue, type Enqueue } from "./enqueue/enqueue.js";
 import { emitter, type Instrumentation } from "./instrumentation/instrumentation.js";
 import { findEnqueuedTemplate } from "./queries/find-enqueued.js";
-import { insertTemplates } from "./queries/insert-jobs.js";
+import { insertJobTemplates } from "./queries/insert-job.js";
+import { insertJobsTemplate } from "./queries/insert-jobs.js";
 import { withdrawJobsTemplate } from "./queries/withdraw-jobs.js";
 import { defineJobs } from "./registry/define-jobs.js";
 import type { JobMap } from "./registry/job-definition.js";
@@ -39,15 +40,23 @@ const MAX_PAYLOAD_BYTES = 32 * 1024 * 1024;
  * export const queue = createQueue({ jobs });
  */
 export function createQueue<const M extends JobMap>(options: QueueOptions<M>): Queue<M> {
-  refuseUnknownOptions("createQueue()", options, ["jobs", "tables", "maxPayloadBytes", "instrumentation"]);
+  refuseUnknownOptions("createQueue()", options, [
+    "jobs",
+    "tables",
+    "maxPayloadBytes",
+    "instrumentation",
+  ]);
   const { maxPayloadBytes = 65_536, instrumentation } = options;
   checkInteger("createQueue(): maxPayloadBytes", maxPayloadBytes, 1, MAX_PAYLOAD_BYTES);
-  if (instrumentation !== undefined) checkFunction("createQueue(): instrumentation.event", instrumentation.event);
-  if (options.tables !== undefined) refuseUnknownOptions("createQueue(): tables", options.tables, ["schema", "prefix"]);
+  if (instrumentation !== undefined)
+    checkFunction("createQueue(): instrumentation.event", instrumentation.event);
+  if (options.tables !== undefined)
+    refuseUnknownOptions("createQueue(): tables", options.tables, ["schema", "prefix"]);
   const jobs = defineJobs(options.jobs);
   const tables = tableNames(options.tables);
   const statements = {
-    insert: insertTemplates(tables),
+    insertOne: insertJobTemplates(tables),
+    insertMany: insertJobsTemplate(tables),
     find: findEnqueuedTemplate(tables),
     withdraw: withdrawJobsTemplate(tables),
   };

@@ -6,9 +6,9 @@ export {
   type AttemptErrorCode,
   type AttemptReference,
   FailJob,
+  type Issue,
   isAttemptError,
   isQueueError,
-  type Issue,
   QueueError,
   type QueueErrorCode,
   SnoozeJob,
@@ -23,7 +23,12 @@ export type {
 } from "./instrumentation/instrumentation.js";
 export type { PgExecutor } from "./queries/executor.js";
 export type { PgDatabase, PgTransaction, TxOf } from "./queries/transaction.js";
-export { type ExponentialOptions, exponential, type FixedOptions, fixed } from "./registry/backoff.js";
+export {
+  type ExponentialOptions,
+  exponential,
+  type FixedOptions,
+  fixed,
+} from "./registry/backoff.js";
 export { defineJob, type JobSpec } from "./registry/define-job.js";
 export { defineJobs } from "./registry/define-jobs.js";
 export type {

@@ -1,4 +1,4 @@
-import type { NewJob } from "../queries/insert-jobs.js";
+import type { NewJob } from "../queries/enqueue-parts.js";
 
 /** Which jobs of a batch repeat an earlier one. */
 export interface BatchDuplicates {

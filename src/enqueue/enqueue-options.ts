@@ -41,28 +41,33 @@ const OPTIONS = ["runAt", "delayMs", "priority", "idempotencyKey", "maxAttempts"
 /** @throws {QueueError} `INVALID_OPTION` when an option is unknown, out of its range, or clashes with another. */
 export function checkOptions(definition: JobDefinition, options: EnqueueOptions): CheckedOptions {
   refuseUnknownOptions("enqueue options", options, OPTIONS);
-  const { runAt, delayMs, priority, maxAttempts, queue } = options;
-  if (priority !== undefined) checkInteger("priority", priority, 0, 9);
-  if (maxAttempts !== undefined) checkInteger("maxAttempts", maxAttempts, 1, MAX_INT32);
-  if (queue !== undefined) checkText("queue", queue);
+  const {
+    queue = definition.queue,
+    priority = definition.priority,
+    maxAttempts = definition.maxAttempts,
+  } = options;
+  checkText("queue", queue);
+  checkInteger("priority", priority, 0, 9);
+  checkInteger("maxAttempts", maxAttempts, 1, MAX_INT32);
+  return { queue, priority, maxAttempts, ...checkStart(options) };
+}
+
+function checkStart({ runAt, delayMs }: EnqueueOptions): Pick<CheckedOptions, "runAt" | "delayMs"> {
   if (delayMs !== undefined) checkNumber("delayMs", delayMs, 0, MAX_DELAY_MS);
-  if (runAt !== undefined && delayMs !== undefined) {
-    throw new QueueError("INVALID_OPTION", "runAt and delayMs exclude each other. Give one of them.");
-  }
-  return {
-    queue: queue ?? definition.queue,
-    priority: priority ?? definition.priority,
-    maxAttempts: maxAttempts ?? definition.maxAttempts,
-    runAt: runAt === undefined ? null : isoInstant(runAt),
-    delayMs: delayMs ?? 0,
-  };
+  if (runAt === undefined) return { runAt: null, delayMs: delayMs ?? 0 };
+  if (delayMs === undefined) return { runAt: isoInstant(runAt), delayMs: 0 };
+  throw new QueueError("INVALID_OPTION", "runAt and delayMs exclude each other. Give one of them.");
 }
 
 /** A Date goes as text: not every driver takes one, and none may read it in a session's zone. */
 function isoInstant(runAt: Date): string {
   const year = runAt instanceof Date ? runAt.getUTCFullYear() : Number.NaN;
   if (year >= 1 && year <= 9999) return runAt.toISOString();
-  throw invalidOption("runAt", "a valid Date in the years 1 to 9999", Number.isNaN(year) ? runAt : year);
+  throw invalidOption(
+    "runAt",
+    "a valid Date in the years 1 to 9999",
+    Number.isNaN(year) ? runAt : year,
+  );
 }
 
 /**
@@ -70,8 +75,13 @@ function isoInstant(runAt: Date): string {
  *
  * @throws {QueueError} `INVALID_OPTION` when it is not a key of 1 to 512 bytes.
  */
-export function keyOf(definition: JobDefinition, options: EnqueueOptions, payload: unknown): string | null {
-  const given = options.idempotencyKey === undefined ? derived(definition, payload) : options.idempotencyKey;
+export function keyOf(
+  definition: JobDefinition,
+  options: EnqueueOptions,
+  payload: unknown,
+): string | null {
+  const given =
+    options.idempotencyKey === undefined ? derived(definition, payload) : options.idempotencyKey;
   if (given === null) return null;
   const key = Array.isArray(given) ? joined(given) : given;
   checkText("idempotencyKey", key, MAX_KEY_BYTES);

@@ -1,7 +1,7 @@
 import { type Issue, QueueError } from "../errors.js";
 import type { QueueEvent } from "../instrumentation/instrumentation.js";
+import type { InsertedJob, NewJob } from "../queries/enqueue-parts.js";
 import { drizzleExecutor, type PgExecutor } from "../queries/executor.js";
-import type { InsertedJob, NewJob } from "../queries/insert-jobs.js";
 import { isTransaction, type RequireTx } from "../queries/transaction.js";
 import type { JobMap, PayloadInput } from "../registry/job-definition.js";
 import { invalidOption, refuseUnknownOptions } from "../registry/option-checks.js";
@@ -20,11 +20,19 @@ export interface Enqueued<N extends string = string> {
   readonly status: InsertedJob["status"];
 }
 
-type IsUnion<T, U = T> = [T] extends [never] ? false : T extends unknown ? ([U] extends [T] ? false : true) : never;
+type IsUnion<T, U = T> = [T] extends [never]
+  ? false
+  : T extends unknown
+    ? [U] extends [T]
+      ? false
+      : true
+    : never;
 
 /** Demands one name: with a union of names, the payload of any of them would be accepted. */
 export type OneName<N> =
-  IsUnion<N> extends true ? { readonly __error: "drizzle-queue: narrow the job name to one job first" } : unknown;
+  IsUnion<N> extends true
+    ? { readonly __error: "drizzle-queue: narrow the job name to one job first" }
+    : unknown;
 
 /** One job of {@link Enqueue.enqueueMany}. */
 export type EnqueueItem<M extends JobMap> = {
@@ -103,48 +111,51 @@ const MAX_BATCH_LENGTH = 64 * 1024 * 1024;
  * request's transaction.
  */
 export function createEnqueue<M extends JobMap>(parts: EnqueueParts): Enqueue<M> {
-  async function insertOne(db: PgExecutor, name: string, payload: unknown, options?: EnqueueOptions) {
-    const job = prepareJob(parts, name, payload, options);
-    const inserted = await insertOrFind(drizzleExecutor(db), parts.statements, job);
-    if (inserted.conflict) throw conflict(job.name, inserted.id);
-    return report(parts, job, inserted);
-  }
-
-  async function insertMany(tx: PgExecutor, items: readonly EnqueueItem<JobMap>[]) {
-    const jobs = prepareBatch(parts, items);
-    const { unique, placeOf, conflicts } = findDuplicates(jobs);
-    if (conflicts.length > 0) throw batchConflict(conflicts);
-    if (jobs.length === 0) return [];
-    const answers = await insertOrFindMany(drizzleExecutor(tx), parts.statements, unique);
-    const taken = [...placeOf.keys()].filter((index) => answers[placeOf[index] ?? -1]?.conflict);
-    if (taken.length > 0) throw batchConflict(taken);
-    const told = new Set<number>();
-    return jobs.map((job, index) => {
-      const place = placeOf[index] ?? -1;
-      const answer = answers[place] as InsertedJob;
-      const created = answer.created && !told.has(place);
-      told.add(place);
-      return report(parts, job, { ...answer, created });
-    });
-  }
-
   const functions = {
     async enqueue(tx: PgExecutor, name: string, payload: unknown, options?: EnqueueOptions) {
       requireTransaction("enqueue", tx);
-      return insertOne(tx, name, payload, options);
+      return insertOne(parts, tx, prepareJob(parts, name, payload, options));
     },
     async enqueueMany(tx: PgExecutor, items: readonly EnqueueItem<JobMap>[]) {
       requireTransaction("enqueueMany", tx);
-      return insertMany(tx, items);
+      return insertMany(parts, tx, prepareBatch(parts, items));
     },
     async enqueueNow(db: PgExecutor, name: string, payload: unknown, options?: EnqueueOptions) {
       if (typeof (db as Partial<PgExecutor> | undefined)?.execute !== "function") {
         throw invalidOption("enqueueNow(): db", "a Drizzle database or transaction", db);
       }
-      return insertOne(db, name, payload, options);
+      return insertOne(parts, db, prepareJob(parts, name, payload, options));
     },
   };
   return functions as unknown as Enqueue<M>;
+}
+
+async function insertOne(parts: EnqueueParts, db: PgExecutor, job: NewJob): Promise<Enqueued> {
+  const inserted = await insertOrFind(drizzleExecutor(db), parts.statements, job);
+  if (inserted.conflict) throw conflict(job.name, inserted.id);
+  return report(parts, job, inserted);
+}
+
+async function insertMany(
+  parts: EnqueueParts,
+  tx: PgExecutor,
+  jobs: readonly NewJob[],
+): Promise<readonly Enqueued[]> {
+  const { unique, placeOf, conflicts } = findDuplicates(jobs);
+  if (conflicts.length > 0) throw batchConflict(conflicts);
+  if (jobs.length === 0) return [];
+  const answers = await insertOrFindMany(drizzleExecutor(tx), parts.statements, unique);
+  const taken = [...placeOf.keys()].filter((index) => answers[placeOf[index] ?? -1]?.conflict);
+  if (taken.length > 0) throw batchConflict(taken);
+  const told = new Set<number>();
+  return jobs.map((job, index) => {
+    const place = placeOf[index] ?? -1;
+    // Without a conflict every place has its answer.
+    const answer = answers[place] as InsertedJob;
+    const created = answer.created && !told.has(place);
+    told.add(place);
+    return report(parts, job, { ...answer, created });
+  });
 }
 
 function requireTransaction(who: string, tx: unknown): void {
@@ -155,7 +166,10 @@ function requireTransaction(who: string, tx: unknown): void {
   );
 }
 
-function prepareBatch(parts: EnqueueParts, items: readonly EnqueueItem<JobMap>[]): readonly NewJob[] {
+function prepareBatch(
+  parts: EnqueueParts,
+  items: readonly EnqueueItem<JobMap>[],
+): readonly NewJob[] {
   if (!Array.isArray(items)) throw invalidOption("enqueueMany(): jobs", "an array", items);
   let length = 0;
   return items.map((item: EnqueueItem<JobMap>, index) => {
@@ -178,8 +192,14 @@ function inBatch(index: number, prepare: () => NewJob): NewJob {
     return prepare();
   } catch (error) {
     if (!(error instanceof QueueError)) throw error;
-    const issues: readonly Issue[] = error.issues.map(({ path, message }) => ({ path: [index, ...path], message }));
-    throw new QueueError(error.code, `enqueueMany(), job ${index}: ${error.message}`, { issues, cause: error.cause });
+    const issues: readonly Issue[] = error.issues.map(({ path, message }) => ({
+      path: [index, ...path],
+      message,
+    }));
+    throw new QueueError(error.code, `enqueueMany(), job ${index}: ${error.message}`, {
+      issues,
+      cause: error.cause,
+    });
   }
 }
 
@@ -194,11 +214,20 @@ function batchConflict(indexes: readonly number[]): QueueError {
   return new QueueError(
     "IDEMPOTENCY_CONFLICT",
     `enqueueMany(): ${indexes.length} idempotency keys belong to another input, the first is that of job ${indexes[0]}. Nothing was inserted.`,
-    { issues: indexes.map((index) => ({ path: [index], message: "the idempotency key belongs to another input" })) },
+    {
+      issues: indexes.map((index) => ({
+        path: [index],
+        message: "the idempotency key belongs to another input",
+      })),
+    },
   );
 }
 
-function report({ emit }: EnqueueParts, job: NewJob, { id, created, status }: InsertedJob): Enqueued {
+function report(
+  { emit }: EnqueueParts,
+  job: NewJob,
+  { id, created, status }: InsertedJob,
+): Enqueued {
   emit?.({ type: "job.enqueued", jobId: id, jobName: job.name, queue: job.queue, created });
   return { id, name: job.name, created, status };
 }

@@ -1,19 +1,16 @@
 import { QueueError } from "../errors.js";
+import type { InsertedJob, NewJob } from "../queries/enqueue-parts.js";
 import type { Executor } from "../queries/executor.js";
 import { findEnqueued } from "../queries/find-enqueued.js";
-import {
-  type InsertedJob,
-  type InsertTemplates,
-  insertJob,
-  insertJobs,
-  type NewJob,
-} from "../queries/insert-jobs.js";
+import { type InsertJobTemplates, insertJob } from "../queries/insert-job.js";
+import { type InsertJobsTemplate, insertJobs } from "../queries/insert-jobs.js";
 import type { Template } from "../queries/template.js";
 import { withdrawJobs } from "../queries/withdraw-jobs.js";
 
 /** The statements of enqueue, ready for one set of tables. */
 export interface EnqueueStatements {
-  readonly insert: InsertTemplates;
+  readonly insertOne: InsertJobTemplates;
+  readonly insertMany: InsertJobsTemplate;
   readonly find: Template;
   readonly withdraw: Template;
 }
@@ -34,7 +31,7 @@ export async function insertOrFind(
   job: NewJob,
 ): Promise<InsertedJob> {
   for (let round = 0; round < MAX_ROUNDS; round += 1) {
-    const inserted = await insertJob(executor, statements.insert, job);
+    const inserted = await insertJob(executor, statements.insertOne, job);
     const answer = inserted ?? (await findEnqueued(executor, statements.find, [job]))[0];
     if (answer !== undefined) return answer;
   }
@@ -52,7 +49,7 @@ export async function insertOrFindMany(
   statements: EnqueueStatements,
   jobs: readonly NewJob[],
 ): Promise<readonly (InsertedJob | undefined)[]> {
-  const answers = [...(await insertJobs(executor, statements.insert, jobs))];
+  const answers = [...(await insertJobs(executor, statements.insertMany, jobs))];
   for (let round = 0; ; round += 1) {
     if (answers.some((answer) => answer?.conflict)) {
       // Those that an earlier round inserted.
@@ -68,7 +65,7 @@ export async function insertOrFindMany(
     const found =
       round % 2 === 0
         ? await findEnqueued(executor, statements.find, again)
-        : await insertJobs(executor, statements.insert, again);
+        : await insertJobs(executor, statements.insertMany, again);
     for (const [index, place] of missing.entries()) answers[place] = found[index];
   }
 }

@@ -1,4 +1,4 @@
-import type { NewJob } from "../queries/insert-jobs.js";
+import type { NewJob } from "../queries/enqueue-parts.js";
 import { definitionOf } from "../registry/define-jobs.js";
 import type { JobMap } from "../registry/job-definition.js";
 import { parsePayload } from "../registry/parse-payload.js";

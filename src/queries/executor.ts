@@ -24,11 +24,10 @@ export interface Executor {
  * the named classes differ between drizzle-orm 0.45 and 1.0, and between two installed copies.
  */
 export interface PgExecutor {
-  // biome-ignore lint/suspicious/noExplicitAny: parameters must accept what both majors declare.
-  execute(query: any, ...rest: any[]): PromiseLike<any>;
+  // Methods: their parameters are compared in either direction, so both majors' declarations fit.
+  execute(query: never, ...rest: never[]): PromiseLike<unknown>;
   /** Only PostgreSQL databases have it: keeps MySQL and SQLite out at compile time. */
-  // biome-ignore lint/suspicious/noExplicitAny: see above.
-  selectDistinctOn(...columns: any[]): any;
+  selectDistinctOn(...columns: never[]): unknown;
 }
 
 /**
@@ -42,9 +41,11 @@ export function drizzleExecutor(target: PgExecutor): Executor {
     async run(statement) {
       // Drizzle sends when `then` is called, which `await` would put off to a later microtask.
       const result = await new Promise<unknown>((resolve, reject) => {
-        target.execute(toSql(statement)).then(resolve, reject);
+        target.execute(toSql(statement) as never).then(resolve, reject);
       });
-      return (Array.isArray(result) ? result : (result as { rows: unknown }).rows) as readonly Row[];
+      return (
+        Array.isArray(result) ? result : (result as { rows: unknown }).rows
+      ) as readonly Row[];
     },
   };
 }

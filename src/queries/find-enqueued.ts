@@ -1,7 +1,7 @@
 import type { JobState } from "../schema/job-states.js";
 import type { TableNames } from "../schema/table-names.js";
+import { hashOf, type InsertedJob, type NewJob } from "./enqueue-parts.js";
 import type { Executor } from "./executor.js";
-import { hashOf, type InsertedJob, type NewJob } from "./insert-jobs.js";
 import { type Template, template } from "./template.js";
 
 const FIND_ENQUEUED = `

@@ -1,115 +1,23 @@
 import type { JobState } from "../schema/job-states.js";
 import type { TableNames } from "../schema/table-names.js";
+import {
+  COLUMNS,
+  dueAt,
+  FRESH,
+  hashOf,
+  type InsertedJob,
+  type NewJob,
+  tooLate,
+} from "./enqueue-parts.js";
 import type { Executor, Row } from "./executor.js";
 import { type Template, template } from "./template.js";
 
-/** A job to insert: checked, complete, and text where JSON is meant. */
-export interface NewJob {
-  readonly name: string;
-  readonly queue: string;
-  readonly priority: number;
-  readonly maxAttempts: number;
-  /** ISO 8601; null to start `delayMs` after the database's now. */
-  readonly runAt: string | null;
-  readonly delayMs: number;
-  readonly idempotencyKey: string | null;
-  /** JSON text. */
-  readonly payload: string;
-  /** JSON text of what the caller gave, where it differs from `payload`: the input hash is taken of it. */
-  readonly input: string | null;
-}
-
-/** What an insert tells of one job: itself, or the one that had its key before. */
-export interface InsertedJob {
-  readonly id: number;
-  readonly created: boolean;
-  readonly status: JobState;
-  /** The key is taken by a job with another input. */
-  readonly conflict: boolean;
-}
-
-/** The statements of enqueue, ready for one set of tables. */
-export interface InsertTemplates {
+/** The statement that inserts many jobs, ready for one set of tables. */
+export interface InsertJobsTemplate {
   readonly channel: string;
   readonly jobsTable: string;
-  /** One job without a key, and one with. */
-  readonly one: OneTemplates;
-  readonly keyed: OneTemplates;
-  readonly many: Template;
+  readonly statement: Template;
 }
-
-/** Nearly every job is due at once; its text is shorter, and planned at each call. */
-interface OneTemplates {
-  readonly now: Template;
-  readonly later: Template;
-}
-
-type When = keyof OneTemplates;
-
-/** A worker not seen for longer is taken for dead: waking it would waste the notification. */
-const FRESH = "seen_at > statement_timestamp() - interval '30 seconds'";
-
-/** The columns that each insert writes, so that no way in forgets an option. */
-const COLUMNS = "queue, name, payload, priority, max_attempts, available_at, created_at";
-
-/** `now()` is when the caller's transaction began, which may be long ago. */
-const dueAt = (runAt: string, delayMs: string): string =>
-  `coalesce(${runAt}::timestamptz, statement_timestamp() + ${delayMs} * interval '1 millisecond')`;
-
-const availableAt = { now: "statement_timestamp()", later: dueAt("$run_at::text", "$delay_ms::float8") };
-
-const valuesOf = (when: When): string =>
-  `$queue::text, $name::text, $payload::text::jsonb, $priority::smallint, $max_attempts::integer,
-  ${availableAt[when]}, statement_timestamp()`;
-
-/** A worker that polls before the job is due need not be woken. */
-const tooLate = (due: string): string =>
-  `and ${due} <= statement_timestamp() + poll_interval_ms * interval '1 millisecond'`;
-
-/**
- * Wakes waiting workers that serve the new job and would look too late.
- *
- * Two of them, at random, so that one that is about to stop does not hold the job
- * up. It stands in a select list: in a CTE that nobody reads it would not run.
- */
-const wakeForOne = (when: When): string =>
-  `(select count(pg_notify($channel::text, id)) from (
-    select id from {workers}
-    where waiting and ${FRESH}
-      and (queues is null or $queue::text = any(queues)) and $name::text = any(names)
-      ${when === "now" ? "" : tooLate(availableAt.later)}
-    order by random() limit 2
-  ) worker)`;
-
-/** The canonical form of the input decides: key order and white space do not. */
-export const hashOf = (json: string): string => `sha256(convert_to((${json})::text, 'UTF8'))`;
-
-const insertOne = (when: When): string => `
-insert into {jobs} (${COLUMNS}) values (${valuesOf(when)})
-returning id::text as id, ${wakeForOne(when)} as woken`;
-
-const INPUT_HASH = hashOf("coalesce($input::text, $payload::text)::jsonb");
-
-const insertKeyed = (when: When): string => `
-with known as (
-  select id, status, input_hash from {jobs}
-  where name = $name::text and idempotency_key = $key::text
-  -- Comes second: where the job is still there, its row tells more.
-  union all select job_id, 'done', input_hash from {processedKeys}
-  where name = $name::text and idempotency_key = $key::text
-    and (expires_at is null or expires_at > statement_timestamp())
-), inserted as (
-  insert into {jobs} (${COLUMNS}, idempotency_key, input_hash)
-  select ${valuesOf(when)}, $key::text, ${INPUT_HASH}
-  -- An insert that is going to be a duplicate would draw a number, and wait for whoever deletes the job.
-  where not exists (select from known)
-  -- "do update" would lock the job's row until the caller's transaction ends.
-  on conflict (name, idempotency_key) where idempotency_key is not null do nothing
-  returning id
-)
-select id::text as id, true as created, 'queued' as status, false as conflict, ${wakeForOne(when)} as woken
-from inserted
-union all select id::text, false, status, coalesce(input_hash <> ${INPUT_HASH}, false), null from known`;
 
 /**
  * Each key is looked up by a probe of its own: as a join, the plan would follow
@@ -179,60 +87,11 @@ select (select string_agg(id::text, ',' order by place) from fresh) as drawn,
     ) chosen
   ) worker) as woken`;
 
-/** Prepares the statements for a set of tables. */
-export function insertTemplates(tables: TableNames): InsertTemplates {
-  return {
-    channel: tables.channel,
-    jobsTable: tables.jobs,
-    one: {
-      now: template("insert_job", insertOne("now"), tables),
-      later: template("insert_later_job", insertOne("later"), tables),
-    },
-    keyed: {
-      now: template("insert_keyed_job", insertKeyed("now"), tables),
-      later: template("insert_later_keyed_job", insertKeyed("later"), tables),
-    },
-    many: template("insert_jobs", INSERT_MANY, tables),
-  };
-}
-
-/**
- * Inserts one job, or finds the one that has its key; wakes a worker if one waits.
- *
- * Locks no row that was there before. It waits for a transaction that is
- * inserting the same key; if that one commits, the answer is undefined, since
- * its row is in nobody's view yet.
- */
-export async function insertJob(
-  executor: Executor,
-  templates: InsertTemplates,
-  job: NewJob,
-): Promise<InsertedJob | undefined> {
-  const key = job.idempotencyKey;
-  const values = {
-    queue: job.queue,
-    name: job.name,
-    payload: job.payload,
-    priority: job.priority,
-    max_attempts: job.maxAttempts,
-    run_at: job.runAt,
-    delay_ms: job.delayMs,
-    channel: templates.channel,
-  };
-  const when: When = job.runAt === null && job.delayMs === 0 ? "now" : "later";
-  if (key === null) {
-    const [row] = await executor.run(templates.one[when].bind(values));
-    return row && { id: Number(row["id"]), created: true, status: "queued", conflict: false };
-  }
-  const [row] = await executor.run(templates.keyed[when].bind({ ...values, key, input: job.input }));
-  return row && toInserted(row);
-}
-
-const toInserted = (row: Row): InsertedJob => ({
-  id: Number(row["id"]),
-  created: row["created"] === true,
-  status: row["status"] as JobState,
-  conflict: row["conflict"] === true,
+/** Prepares the statement for a set of tables. */
+export const insertJobsTemplate = (tables: TableNames): InsertJobsTemplate => ({
+  channel: tables.channel,
+  jobsTable: tables.jobs,
+  statement: template("insert_jobs", INSERT_MANY, tables),
 });
 
 /**
@@ -240,24 +99,24 @@ const toInserted = (row: Row): InsertedJob => ({
  *
  * No two may share a name and key. If one's key is taken by another input, none is
  * inserted and only the jobs with a known key are answered. Locks and waits as
- * {@link insertJob} does, key by key in sorted order.
+ * `insertJob` does, key by key in sorted order.
  */
 export async function insertJobs(
   executor: Executor,
-  templates: InsertTemplates,
+  prepared: InsertJobsTemplate,
   jobs: readonly NewJob[],
 ): Promise<readonly (InsertedJob | undefined)[]> {
   const [first] = jobs;
   if (first === undefined) return [];
   const [row] = await executor.run(
-    templates.many.bind({
+    prepared.statement.bind({
       items: `[${jobs.map((job) => itemText(job, first)).join(",")}]`,
       queue: first.queue,
       name: first.name,
       priority: first.priority,
       max_attempts: first.maxAttempts,
-      jobs_table: templates.jobsTable,
-      channel: templates.channel,
+      jobs_table: prepared.jobsTable,
+      channel: prepared.channel,
     }),
   );
   const answers: (InsertedJob | undefined)[] = Array.from(jobs, () => undefined);
@@ -267,7 +126,8 @@ export async function insertJobs(
   if (answers.some((answer) => answer?.conflict)) return answers;
   const drawn = numbers(row?.["drawn"]);
   // Only when a key was taken meanwhile does the row list which ones went in.
-  const inserted = typeof row?.["inserted"] === "string" ? new Set(numbers(row["inserted"])) : undefined;
+  const inserted =
+    typeof row?.["inserted"] === "string" ? new Set(numbers(row["inserted"])) : undefined;
   let next = 0;
   return answers.map((answer) => {
     if (answer !== undefined) return answer;

@@ -7,8 +7,8 @@ export interface PgTransaction extends PgExecutor {
 
 /** A Drizzle PostgreSQL database that can open transactions, structurally. */
 export interface PgDatabase extends PgExecutor {
-  // biome-ignore lint/suspicious/noExplicitAny: parameters must accept what both majors declare.
-  transaction(run: (tx: any) => Promise<any>, config?: any): Promise<any>;
+  // A method: its parameters are compared in either direction, so both majors' declarations fit.
+  transaction(run: (tx: never) => Promise<unknown>, config?: never): Promise<unknown>;
 }
 
 /**
@@ -18,8 +18,7 @@ export interface PgDatabase extends PgExecutor {
  * type Tx = TxOf<typeof db>;
  */
 export type TxOf<DB> = DB extends {
-  // biome-ignore lint/suspicious/noExplicitAny: only the callback's parameter is of interest.
-  transaction(run: (tx: infer Tx) => Promise<any>, ...rest: any[]): any;
+  transaction(run: (tx: infer Tx) => Promise<unknown>, ...rest: never[]): unknown;
 }
   ? Tx
   : never;

@@ -10,6 +10,10 @@ export const withdrawJobsTemplate = (tables: TableNames): Template =>
   template("withdraw_jobs", WITHDRAW_JOBS, tables);
 
 /** Deletes jobs that the same, still open transaction has inserted: nobody else has seen them. */
-export async function withdrawJobs(executor: Executor, statement: Template, ids: readonly number[]): Promise<void> {
+export async function withdrawJobs(
+  executor: Executor,
+  statement: Template,
+  ids: readonly number[],
+): Promise<void> {
   if (ids.length > 0) await executor.run(statement.bind({ ids: integerList(ids) }));
 }

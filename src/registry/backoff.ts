@@ -58,7 +58,8 @@ export function fixed(options: FixedOptions): Backoff {
 }
 
 /** Jitter only ever shortens, so that a ceiling stays one. */
-const shortened = (delayMs: number, jitter: number): number => delayMs * (1 - jitter * Math.random());
+const shortened = (delayMs: number, jitter: number): number =>
+  delayMs * (1 - jitter * Math.random());
 
 /** What a definition without a backoff gets. */
 export const DEFAULT_BACKOFF: Backoff = exponential({ baseMs: 5_000, maxMs: 3_600_000 });
@@ -71,7 +72,10 @@ export const DEFAULT_BACKOFF: Backoff = exponential({ baseMs: 5_000, maxMs: 3_60
  */
 export function retryDelayMs(backoff: Backoff, attempt: number): number {
   const delayMs = ask(backoff, attempt);
-  return Math.min(MAX_DELAY_MS, Math.max(0, Number.isNaN(delayMs) ? DEFAULT_BACKOFF(attempt) : delayMs));
+  return Math.min(
+    MAX_DELAY_MS,
+    Math.max(0, Number.isNaN(delayMs) ? DEFAULT_BACKOFF(attempt) : delayMs),
+  );
 }
 
 function ask(backoff: Backoff, attempt: number): number {

@@ -1,6 +1,11 @@
 import type { $ZodType, input, output } from "zod/v4/core";
 import { DEFAULT_BACKOFF } from "./backoff.js";
-import { DEFINITION, type IdempotencyKey, type JobDefinition, type JobSettings } from "./job-definition.js";
+import {
+  DEFINITION,
+  type IdempotencyKey,
+  type JobDefinition,
+  type JobSettings,
+} from "./job-definition.js";
 import {
   checkFunction,
   checkInteger,
@@ -48,7 +53,9 @@ type NonJson =
 
 /** Demands a schema whose input survives JSON. */
 export type MustBeJson<S extends $ZodType> =
-  input<S> extends JsonCheck<input<S>> ? unknown : { readonly __payloadMustBeJson: JsonCheck<input<S>> };
+  input<S> extends JsonCheck<input<S>>
+    ? unknown
+    : { readonly __payloadMustBeJson: JsonCheck<input<S>> };
 
 /** What {@link defineJob} takes. */
 export interface JobSpec<S extends $ZodType, R extends $ZodType | undefined> extends JobSettings {
@@ -98,7 +105,8 @@ export function defineJob(spec: JobSpec<$ZodType, $ZodType | undefined>): JobDef
   refuseUnknownOptions("defineJob()", spec, OPTIONS);
   checkSchema("payload", spec.payload);
   if (spec.result !== undefined) checkSchema("result", spec.result);
-  if (spec.idempotencyKey !== undefined) checkFunction("defineJob(): idempotencyKey", spec.idempotencyKey);
+  if (spec.idempotencyKey !== undefined)
+    checkFunction("defineJob(): idempotencyKey", spec.idempotencyKey);
   return Object.freeze({
     [DEFINITION]: true as const,
     payload: spec.payload,
@@ -123,7 +131,8 @@ function settingsOf(spec: JobSettings): Required<JobSettings> {
   checkInteger("defineJob(): priority", settings.priority, 0, 9);
   checkInteger("defineJob(): maxAttempts", settings.maxAttempts, 1, MAX_INT32);
   checkNumber("defineJob(): leaseMs", settings.leaseMs, MIN_LEASE_MS, MAX_INT32);
-  if (settings.timeoutMs !== null) checkNumber("defineJob(): timeoutMs", settings.timeoutMs, 1, MAX_INT32);
+  if (settings.timeoutMs !== null)
+    checkNumber("defineJob(): timeoutMs", settings.timeoutMs, 1, MAX_INT32);
   checkFunction("defineJob(): backoff", settings.backoff);
   checkFunction("defineJob(): retryIf", settings.retryIf);
   return settings;

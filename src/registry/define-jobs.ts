@@ -15,9 +15,13 @@ import { checkText, invalidOption } from "./option-checks.js";
  * });
  */
 export function defineJobs<const M extends JobMap>(jobs: M): M {
-  if (typeof jobs !== "object" || jobs === null) throw invalidOption("defineJobs()", "an object", jobs);
+  if (typeof jobs !== "object" || jobs === null)
+    throw invalidOption("defineJobs()", "an object", jobs);
   const prototype: unknown = Object.getPrototypeOf(jobs);
-  if (prototype !== null && (typeof prototype !== "object" || Object.getPrototypeOf(prototype) !== null)) {
+  if (
+    prototype !== null &&
+    (typeof prototype !== "object" || Object.getPrototypeOf(prototype) !== null)
+  ) {
     // `{ __proto__: definition }` sets the prototype: the job would be lost without a word.
     throw new QueueError(
       "INVALID_OPTION",

@@ -5,7 +5,13 @@ import { textFault } from "./option-checks.js";
 const MAX_DEPTH = 100;
 
 /** Whatever JSON can hold. */
-export type JsonValue = null | string | number | boolean | readonly JsonValue[] | { readonly [key: string]: JsonValue };
+export type JsonValue =
+  | null
+  | string
+  | number
+  | boolean
+  | readonly JsonValue[]
+  | { readonly [key: string]: JsonValue };
 
 /** Says where a value is not JSON, and why. */
 export class JsonFault extends Error implements Issue {
@@ -35,30 +41,25 @@ export function toJsonValue(value: unknown, maxBytes: number): JsonValue | undef
 
 function copy(given: unknown, path: (string | number)[], budget: Budget): JsonValue | undefined {
   const value = hasToJson(given) ? given.toJSON(String(path.at(-1) ?? "")) : given;
-  budget.left -= 1;
+  budget.left -= typeof value === "string" ? value.length + 1 : 1;
   // A value that shares its parts can be exponentially larger in JSON than in memory.
   if (budget.left < 0) throw new JsonFault([], "is larger than the limit");
-  switch (typeof value) {
-    case "string":
-      budget.left -= value.length;
-      checkString(value, path);
-      return value;
-    case "number":
-      if (!Number.isFinite(value)) throw new JsonFault([...path], `is ${value}, which JSON cannot hold`);
-      return value;
-    case "boolean":
-    case "undefined":
-      return value;
-    case "object":
-      return value === null ? null : copyObject(value, path, budget);
-    default:
-      throw new JsonFault([...path], `is a ${typeof value}, which JSON cannot hold`);
-  }
+  if (value === null || value === undefined || typeof value === "boolean") return value;
+  if (typeof value === "object") return copyObject(value, path, budget);
+  if (typeof value === "string") checkString(value, path);
+  else if (typeof value !== "number")
+    throw new JsonFault([...path], `is a ${typeof value}, which JSON cannot hold`);
+  else if (!Number.isFinite(value))
+    throw new JsonFault([...path], `is ${value}, which JSON cannot hold`);
+  return value;
 }
 
 function copyObject(value: object, path: (string | number)[], budget: Budget): JsonValue {
   if (path.length >= MAX_DEPTH) {
-    throw new JsonFault(path.slice(0, 10), `is nested deeper than ${MAX_DEPTH} levels, or contains itself`);
+    throw new JsonFault(
+      path.slice(0, 10),
+      `is nested deeper than ${MAX_DEPTH} levels, or contains itself`,
+    );
   }
   if (Array.isArray(value)) {
     const items: JsonValue[] = [];
@@ -84,13 +85,20 @@ function copyObject(value: object, path: (string | number)[], budget: Budget): J
 function set(properties: Record<string, JsonValue>, key: string, property: JsonValue): void {
   if (key !== "__proto__") properties[key] = property;
   // Assigned, it would become the prototype.
-  else Object.defineProperty(properties, key, { value: property, enumerable: true, configurable: true, writable: true });
+  else
+    Object.defineProperty(properties, key, {
+      value: property,
+      enumerable: true,
+      configurable: true,
+      writable: true,
+    });
 }
 
 /** A Map or a RegExp would be written as `{}`. */
 function checkPlain(value: object, path: (string | number)[]): void {
   const tag = Object.prototype.toString.call(value);
-  if (tag !== "[object Object]") throw new JsonFault([...path], `is a ${tag.slice(8, -1)}, which JSON cannot hold`);
+  if (tag !== "[object Object]")
+    throw new JsonFault([...path], `is a ${tag.slice(8, -1)}, which JSON cannot hold`);
 }
 
 function checkString(text: string, path: (string | number)[]): void {
@@ -101,6 +109,8 @@ function checkString(text: string, path: (string | number)[]): void {
 function hasToJson(value: unknown): value is { toJSON(key: string): unknown } {
   if (value instanceof Date && Number.isNaN(value.getTime())) return false;
   return (
-    typeof value === "object" && value !== null && typeof (value as { toJSON?: unknown }).toJSON === "function"
+    typeof value === "object" &&
+    value !== null &&
+    typeof (value as { toJSON?: unknown }).toJSON === "function"
   );
 }

@@ -51,13 +51,21 @@ export function checkNumber(option: string, value: unknown, min: number, max: nu
 }
 
 /** @throws {QueueError} `INVALID_OPTION` when `value` is no text of that many bytes that can be stored. */
-export function checkText(option: string, value: unknown, maxBytes = MAX_NAME_BYTES, minBytes = 1): void {
+export function checkText(
+  option: string,
+  value: unknown,
+  maxBytes = MAX_NAME_BYTES,
+  minBytes = 1,
+): void {
   if (typeof value !== "string") throw invalidOption(option, "a string", value);
   const fault = textFault(value);
   if (fault !== undefined) throw new QueueError("INVALID_OPTION", `${option} ${fault}.`);
   const bytes = utf8Length(value);
   if (bytes >= minBytes && bytes <= maxBytes) return;
-  throw new QueueError("INVALID_OPTION", `${option} must be ${minBytes} to ${maxBytes} bytes long, got ${bytes} bytes.`);
+  throw new QueueError(
+    "INVALID_OPTION",
+    `${option} must be ${minBytes} to ${maxBytes} bytes long, got ${bytes} bytes.`,
+  );
 }
 
 /** @throws {QueueError} `INVALID_OPTION` when `value` is not a function. */

@@ -71,12 +71,18 @@ function toStored(what: string, schema: $ZodType, given: unknown, maxBytes: numb
   const input = textOf(what, json, maxBytes);
   const checked = check(schema, json);
   if (!checked.ok) throw refusal(what, checked.issues, checked.cause);
-  return { output: checked.output, stored: canonical(schema, checked.output, input, maxBytes), input };
+  return {
+    output: checked.output,
+    stored: canonical(schema, checked.output, input, maxBytes),
+    input,
+  };
 }
 
 /** Turns the output back to input; what cannot be turned back is stored as it was given. */
 function canonical(schema: $ZodType, output: unknown, input: string, maxBytes: number): string {
   try {
+    // Nothing was filled in or left out: then the input is its own canonical form.
+    if (JSON.stringify(output) === input) return input;
     const value = toJsonValue(encode(schema, output), maxBytes);
     const text = JSON.stringify(value ?? null);
     if (text === input) return input;
@@ -143,13 +149,18 @@ const toIssue = (issue: $ZodIssue): CodedIssue => ({
 const ISSUES_IN_MESSAGE = 5;
 
 function refusal(what: string, issues: readonly CodedIssue[], cause: unknown): QueueError {
-  const told = issues.slice(0, ISSUES_IN_MESSAGE).map(({ path, message }) =>
-    path.length === 0 ? message : `${path.join(".").slice(0, 200)}: ${message}`,
-  );
+  const told = issues
+    .slice(0, ISSUES_IN_MESSAGE)
+    .map(({ path, message }) =>
+      path.length === 0 ? message : `${path.join(".").slice(0, 200)}: ${message}`,
+    );
   const more = issues.length > told.length ? `; and ${issues.length - told.length} more` : "";
   return new QueueError(
     issues[0]?.code === ASYNC ? "INVALID_OPTION" : "INVALID_PAYLOAD",
     `${what} is invalid: ${told.join("; ")}${more}.`,
-    { issues: issues.map(({ path, message }) => ({ path, message })), ...(cause === undefined ? {} : { cause }) },
+    {
+      issues: issues.map(({ path, message }) => ({ path, message })),
+      ...(cause === undefined ? {} : { cause }),
+    },
   );
 }

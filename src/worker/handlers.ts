@@ -58,7 +58,11 @@ export type Handlers<M extends JobMap, Tx, N extends keyof M & string = keyof M 
  *   await commit((tx) => save(tx, payload));
  * };
  */
-export type HandlerFor<Q, N extends keyof JobsOf<Q> & string, DB> = Handler<JobsOf<Q>[N], N, TxOf<DB>>;
+export type HandlerFor<Q, N extends keyof JobsOf<Q> & string, DB> = Handler<
+  JobsOf<Q>[N],
+  N,
+  TxOf<DB>
+>;
 
 /**
  * Binds a handler to each job of a queue.
@@ -113,7 +117,10 @@ export function checkHandlers(
     given.delete(name);
   }
   for (const name of given.keys()) {
-    throw new QueueError("INVALID_OPTION", `handlers: "${name}" is not a job that this worker serves. Remove it.`);
+    throw new QueueError(
+      "INVALID_OPTION",
+      `handlers: "${name}" is not a job that this worker serves. Remove it.`,
+    );
   }
   return Object.freeze(checked);
 }

@@ -1,0 +1,43 @@
+import type { JobState } from "../schema/job-states.js";
+
+/** A job to insert: checked, complete, and text where JSON is meant. */
+export interface NewJob {
+  readonly name: string;
+  readonly queue: string;
+  readonly priority: number;
+  readonly maxAttempts: number;
+  /** ISO 8601; null to start `delayMs` after the database's now. */
+  readonly runAt: string | null;
+  readonly delayMs: number;
+  readonly idempotencyKey: string | null;
+  /** JSON text. */
+  readonly payload: string;
+  /** JSON text of what the caller gave, where it differs from `payload`: the input hash is taken of it. */
+  readonly input: string | null;
+}
+
+/** What an insert tells of one job: itself, or the one that had its key before. */
+export interface InsertedJob {
+  readonly id: number;
+  readonly created: boolean;
+  readonly status: JobState;
+  /** The key is taken by a job with another input. */
+  readonly conflict: boolean;
+}
+
+/** A worker not seen for longer is taken for dead: waking it would waste the notification. */
+export const FRESH = "seen_at > statement_timestamp() - interval '30 seconds'";
+
+/** The columns that each insert writes, so that no way in forgets an option. */
+export const COLUMNS = "queue, name, payload, priority, max_attempts, available_at, created_at";
+
+/** `now()` is when the caller's transaction began, which may be long ago. */
+export const dueAt = (runAt: string, delayMs: string): string =>
+  `coalesce(${runAt}::timestamptz, statement_timestamp() + ${delayMs} * interval '1 millisecond')`;
+
+/** A worker that polls before the job is due need not be woken. */
+export const tooLate = (due: string): string =>
+  `and ${due} <= statement_timestamp() + poll_interval_ms * interval '1 millisecond'`;
+
+/** The canonical form of the input decides: key order and white space do not. */
+export const hashOf = (json: string): string => `sha256(convert_to((${json})::text, 'UTF8'))`;

@@ -1,0 +1,135 @@
+import type { JobState } from "../schema/job-states.js";
+import type { TableNames } from "../schema/table-names.js";
+import {
+  COLUMNS,
+  dueAt,
+  FRESH,
+  hashOf,
+  type InsertedJob,
+  type NewJob,
+  tooLate,
+} from "./enqueue-parts.js";
+import type { Executor } from "./executor.js";
+import { type Template, template } from "./template.js";
+
+/** Nearly every job is due at once; its text is shorter, and it is planned at each call. */
+interface Texts {
+  readonly now: Template;
+  readonly later: Template;
+}
+
+type When = keyof Texts;
+
+/** The statements that insert one job, ready for one set of tables. */
+export interface InsertJobTemplates {
+  readonly channel: string;
+  readonly plain: Texts;
+  readonly keyed: Texts;
+}
+
+const availableAt = {
+  now: "statement_timestamp()",
+  later: dueAt("$run_at::text", "$delay_ms::float8"),
+};
+
+const valuesOf = (when: When): string =>
+  `$queue::text, $name::text, $payload::text::jsonb, $priority::smallint, $max_attempts::integer,
+  ${availableAt[when]}, statement_timestamp()`;
+
+/**
+ * Wakes waiting workers that serve the new job and would look too late.
+ *
+ * Two of them, at random, so that one that is about to stop does not hold the job
+ * up. It stands in a select list: in a CTE that nobody reads it would not run.
+ */
+const wakeForOne = (when: When): string =>
+  `(select count(pg_notify($channel::text, id)) from (
+    select id from {workers}
+    where waiting and ${FRESH}
+      and (queues is null or $queue::text = any(queues)) and $name::text = any(names)
+      ${when === "now" ? "" : tooLate(availableAt.later)}
+    order by random() limit 2
+  ) worker)`;
+
+const insertPlain = (when: When): string => `
+insert into {jobs} (${COLUMNS}) values (${valuesOf(when)})
+returning id::text as id, ${wakeForOne(when)} as woken`;
+
+const INPUT_HASH = hashOf("coalesce($input::text, $payload::text)::jsonb");
+
+const insertKeyed = (when: When): string => `
+with known as (
+  select id, status, input_hash from {jobs}
+  where name = $name::text and idempotency_key = $key::text
+  -- Comes second: where the job is still there, its row tells more.
+  union all select job_id, 'done', input_hash from {processedKeys}
+  where name = $name::text and idempotency_key = $key::text
+    and (expires_at is null or expires_at > statement_timestamp())
+), inserted as (
+  insert into {jobs} (${COLUMNS}, idempotency_key, input_hash)
+  select ${valuesOf(when)}, $key::text, ${INPUT_HASH}
+  -- An insert that is going to be a duplicate would draw a number, and wait for whoever deletes the job.
+  where not exists (select from known)
+  -- "do update" would lock the job's row until the caller's transaction ends.
+  on conflict (name, idempotency_key) where idempotency_key is not null do nothing
+  returning id
+)
+select id::text as id, true as created, 'queued' as status, false as conflict, ${wakeForOne(when)} as woken
+from inserted
+union all select id::text, false, status, coalesce(input_hash <> ${INPUT_HASH}, false), null from known`;
+
+/** Prepares the statements for a set of tables. */
+export function insertJobTemplates(tables: TableNames): InsertJobTemplates {
+  return {
+    channel: tables.channel,
+    plain: {
+      now: template("insert_job", insertPlain("now"), tables),
+      later: template("insert_later_job", insertPlain("later"), tables),
+    },
+    keyed: {
+      now: template("insert_keyed_job", insertKeyed("now"), tables),
+      later: template("insert_later_keyed_job", insertKeyed("later"), tables),
+    },
+  };
+}
+
+/**
+ * Inserts one job, or finds the one that has its key; wakes a worker if one waits.
+ *
+ * Locks no row that was there before. It waits for a transaction that is
+ * inserting the same key; if that one commits, the answer is undefined, since
+ * its row is in nobody's view yet.
+ */
+export async function insertJob(
+  executor: Executor,
+  templates: InsertJobTemplates,
+  job: NewJob,
+): Promise<InsertedJob | undefined> {
+  const key = job.idempotencyKey;
+  const values = {
+    queue: job.queue,
+    name: job.name,
+    payload: job.payload,
+    priority: job.priority,
+    max_attempts: job.maxAttempts,
+    run_at: job.runAt,
+    delay_ms: job.delayMs,
+    channel: templates.channel,
+  };
+  const when: When = job.runAt === null && job.delayMs === 0 ? "now" : "later";
+  if (key === null) {
+    const [row] = await executor.run(templates.plain[when].bind(values));
+    return row && { id: Number(row["id"]), created: true, status: "queued", conflict: false };
+  }
+  const [row] = await executor.run(
+    templates.keyed[when].bind({ ...values, key, input: job.input }),
+  );
+  return (
+    row && {
+      id: Number(row["id"]),
+      created: row["created"] === true,
+      status: row["status"] as JobState,
+      conflict: row["conflict"] === true,
+    }
+  );
+}
