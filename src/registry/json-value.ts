@@ -24,6 +24,8 @@ export class JsonFault extends Error implements Issue {
   }
 }
 
+type Path = readonly (string | number)[];
+
 /** What is left of the size that a value may have, counted at one byte per part: an estimate from below. */
 interface Budget {
   left: number;
@@ -44,14 +46,18 @@ function copy(given: unknown, path: (string | number)[], budget: Budget): JsonVa
   budget.left -= typeof value === "string" ? value.length + 1 : 1;
   // A value that shares its parts can be exponentially larger in JSON than in memory.
   if (budget.left < 0) throw new JsonFault([], "is larger than the limit");
-  if (value === null || value === undefined || typeof value === "boolean") return value;
-  if (typeof value === "object") return copyObject(value, path, budget);
-  if (typeof value === "string") checkString(value, path);
-  else if (typeof value !== "number")
-    throw new JsonFault([...path], `is a ${typeof value}, which JSON cannot hold`);
-  else if (!Number.isFinite(value))
-    throw new JsonFault([...path], `is ${value}, which JSON cannot hold`);
+  if (typeof value === "object" && value !== null) return copyObject(value, path, budget);
+  checkLeaf(value, path);
   return value;
+}
+
+type JsonLeaf = null | string | number | boolean | undefined;
+
+function checkLeaf(value: unknown, path: Path): asserts value is JsonLeaf {
+  if (typeof value === "string") return checkString(value, path);
+  if (value === null || value === undefined || typeof value === "boolean") return;
+  const kind = typeof value === "number" ? String(value) : `a ${typeof value}`;
+  if (!Number.isFinite(value)) throw new JsonFault([...path], `is ${kind}, which JSON cannot hold`);
 }
 
 function copyObject(value: object, path: (string | number)[], budget: Budget): JsonValue {
@@ -95,13 +101,13 @@ function set(properties: Record<string, JsonValue>, key: string, property: JsonV
 }
 
 /** A Map or a RegExp would be written as `{}`. */
-function checkPlain(value: object, path: (string | number)[]): void {
+function checkPlain(value: object, path: Path): void {
   const tag = Object.prototype.toString.call(value);
   if (tag !== "[object Object]")
     throw new JsonFault([...path], `is a ${tag.slice(8, -1)}, which JSON cannot hold`);
 }
 
-function checkString(text: string, path: (string | number)[]): void {
+function checkString(text: string, path: Path): void {
   const fault = textFault(text);
   if (fault !== undefined) throw new JsonFault([...path], fault);
 }
