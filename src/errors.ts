@@ -156,12 +156,15 @@ export function errorKind(
  * if (isQueueError(error, "IDEMPOTENCY_CONFLICT")) return reply.code(409);
  */
 export function isQueueError(value: unknown, code?: QueueErrorCode): value is QueueError {
-  return errorKind(value) === "QueueError" && (code === undefined || (value as QueueError).code === code);
+  return (
+    errorKind(value) === "QueueError" && (code === undefined || (value as QueueError).code === code)
+  );
 }
 
 /** Like {@link isQueueError}, for the errors of attempts. */
 export function isAttemptError(value: unknown, code?: AttemptErrorCode): value is AttemptError {
   return (
-    errorKind(value) === "AttemptError" && (code === undefined || (value as AttemptError).code === code)
+    errorKind(value) === "AttemptError" &&
+    (code === undefined || (value as AttemptError).code === code)
   );
 }

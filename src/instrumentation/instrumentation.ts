@@ -84,7 +84,11 @@ export type QueueEvent =
       readonly retryInMs: number;
     }
   | { readonly type: "connection.lost"; readonly role: ConnectionRole; readonly error: EventError }
-  | { readonly type: "connection.restored"; readonly role: ConnectionRole; readonly afterMs: number }
+  | {
+      readonly type: "connection.restored";
+      readonly role: ConnectionRole;
+      readonly afterMs: number;
+    }
   | { readonly type: "event_loop.blocked"; readonly blockedMs: number };
 
 /** Receives every event; tracing, metrics and logging are implementations of it. */
@@ -100,7 +104,8 @@ const MAX_MESSAGE_LENGTH = 500;
 export function eventError(thrown: unknown): EventError {
   try {
     const error = underlyingError(thrown) as ErrorLike;
-    if (typeof error !== "object" || error === null) return { name: "Error", message: cut(String(error)), code: undefined };
+    if (typeof error !== "object" || error === null)
+      return { name: "Error", message: cut(String(error)), code: undefined };
     return {
       name: typeof error.name === "string" ? error.name : "Error",
       message: cut(String(error.message)),
@@ -139,7 +144,9 @@ export function underlyingError(thrown: unknown): unknown {
  * @returns A function that emits, or undefined without a listener, so that no
  *   event has to be built for nobody.
  */
-export function emitter(listener: Instrumentation | undefined): ((event: QueueEvent) => void) | undefined {
+export function emitter(
+  listener: Instrumentation | undefined,
+): ((event: QueueEvent) => void) | undefined {
   if (listener === undefined) return undefined;
   const warn = warnOnce();
   return (event) => {
@@ -159,6 +166,9 @@ function warnOnce(): (error: unknown) => void {
     if (hasWarned) return;
     hasWarned = true;
     // oxlint-disable-next-line no-console -- The listener is the channel that failed; the console is what is left.
-    console.warn("drizzle-queue: the instrumentation threw an error; later ones are not shown.", error);
+    console.warn(
+      "drizzle-queue: the instrumentation threw an error; later ones are not shown.",
+      error,
+    );
   };
 }

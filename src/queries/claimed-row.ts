@@ -72,7 +72,7 @@ function readJob(row: Row): ClaimedJob {
     maxAttempts: Number(row["max_attempts"]),
     leaseVersion: Number(row["lease_version"]),
     expiredLeases: Number(row["expired_leases"]),
-    idempotencyKey: row["idempotency_key"] === null ? null : String(row["idempotency_key"]),
+    idempotencyKey: row["idempotency_key"] as string | null,
     payload: String(row["payload"]),
     place: { atUs: Number(row["available_us"]), id },
     createdMs: Number(row["created_ms"]),

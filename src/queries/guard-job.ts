@@ -54,7 +54,8 @@ export function guardJob(
     if (row === undefined) return { kind: "lost" };
     if (row["recorded"] === false) return { kind: "already_processed" };
     // Neither yes nor no: a driver that renames or parses differently must not pass for an answer.
-    if (row["recorded"] !== true) throw new TypeError("The guard of commit gave an answer that cannot be read.");
+    if (row["recorded"] !== true)
+      throw new TypeError("The guard of commit gave an answer that cannot be read.");
     return { kind: "held", transactionId: String(row["transaction"]) };
   };
 }

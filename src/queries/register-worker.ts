@@ -35,7 +35,10 @@ export function workerRow(tables: TableNames): {
    * Writes the row, or refreshes it. Sent on the connection that listens, it
    * is the proof that this connection is alive and still listens.
    */
-  register(executor: Executor, registration: WorkerRegistration): Promise<{ readonly isListening: boolean }>;
+  register(
+    executor: Executor,
+    registration: WorkerRegistration,
+  ): Promise<{ readonly isListening: boolean }>;
   unregister(executor: Executor, workerId: string): Promise<void>;
   forgetDead(executor: Executor): Promise<void>;
 } {

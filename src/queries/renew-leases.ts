@@ -51,7 +51,10 @@ const text = `
 /** Renews leases in one statement; the answer holds only those that were not simply renewed. */
 export function renewLeases(
   tables: TableNames,
-): (executor: Executor, leases: readonly LeaseToRenew[]) => Promise<ReadonlyMap<number, RenewAnswer>> {
+): (
+  executor: Executor,
+  leases: readonly LeaseToRenew[],
+) => Promise<ReadonlyMap<number, RenewAnswer>> {
   const prepared = template("renew", text, tables);
   return async (executor, leases) => {
     const rows = await executor.run(

@@ -53,7 +53,10 @@ export function settleAndClaim(
         ...(request !== undefined && claimValues(request, tables)),
       }),
     );
-    return { unsettled: readUnsettled(rows), claim: request === undefined ? undefined : readClaim(rows) };
+    return {
+      unsettled: readUnsettled(rows),
+      claim: request === undefined ? undefined : readClaim(rows),
+    };
   };
 }
 
@@ -90,7 +93,8 @@ function textOf(shape: SettleShape, request: ClaimRequest | undefined): string {
     ...(request === undefined ? [] : [claimParts(request.sweep !== undefined)]),
   ];
   const results: string[] = [];
-  if (request !== undefined) results.push(`select id, null::text as answer, ${claimColumns.join(", ")} from claim`);
+  if (request !== undefined)
+    results.push(`select id, null::text as answer, ${claimColumns.join(", ")} from claim`);
   if (settles) {
     const padding = request === undefined ? "" : claimColumns.map(() => ", null").join("");
     results.push(`select id, answer${padding} from unsettled`);

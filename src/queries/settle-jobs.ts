@@ -64,7 +64,10 @@ export function shapeOf(items: readonly SettleItem[]): SettleShape {
 
 /** Locks the items of one way under their guard; an item that it cannot lock has no `job_id`. */
 function guarded(way: SettleWay): string {
-  const state = way === "discard" ? `status = 'done'` : `status = 'running' and lease_until > statement_timestamp()`;
+  const state =
+    way === "discard"
+      ? `status = 'done'`
+      : `status = 'running' and lease_until > statement_timestamp()`;
   // A delete needs the stronger lock; whatever else takes the weaker, which an app's foreign key does not block.
   const strength = way === "remove" || way === "discard" ? "update" : "no key update";
   return `
@@ -127,7 +130,10 @@ const unsettled = (way: SettleWay): string => `
 function recorded(ways: readonly SettleWay[]): string {
   const sources = ways
     .filter((way) => way !== "discard")
-    .map((way) => `select * from ${way}_job where status = 'done' ${way === "remove" ? "or status = 'running'" : ""}`);
+    .map(
+      (way) =>
+        `select * from ${way}_job where status = 'done' ${way === "remove" ? "or status = 'running'" : ""}`,
+    );
   return `
   recorded as (
     insert into {processedKeys} as processed (name, idempotency_key, job_id, input_hash, result, processed_at)
@@ -158,7 +164,9 @@ export function settleValues(items: readonly SettleItem[]): Record<string, Value
   }
   const ends = items.flatMap(({ settlement }) => (settlement.way === "end" ? [settlement] : []));
   values["statuses"] = textList(ends.map((end) => end.status));
-  values["delays"] = integerList(ends.map((end) => (end.delayMs === null ? null : Math.round(end.delayMs))));
+  values["delays"] = integerList(
+    ends.map((end) => (end.delayMs === null ? null : Math.round(end.delayMs))),
+  );
   values["uncounted"] = integerList(ends.map((end) => (end.isUncounted ? 1 : 0)));
   values["errors"] = textList(ends.map((end) => end.error));
   values["error_lines"] = textList(ends.map((end) => end.errorLine));

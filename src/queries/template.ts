@@ -21,12 +21,16 @@ export function template(name: string, text: string, tables: TableNames): Templa
       if (!parameters.includes(parameter)) parameters.push(parameter);
       return `$${parameters.indexOf(parameter) + 1}`;
     })
-    .replaceAll(/\{(jobs|processedKeys|workers)\}/g, (_, table: "jobs" | "processedKeys" | "workers") => tables[table]);
+    .replaceAll(
+      /\{(jobs|processedKeys|workers)\}/g,
+      (_, table: "jobs" | "processedKeys" | "workers") => tables[table],
+    );
   return {
     bind(values) {
       const bound = parameters.map((parameter) => {
         const value = values[parameter];
-        if (value === undefined) throw new TypeError(`Statement ${name} lacks its value ${parameter}.`);
+        if (value === undefined)
+          throw new TypeError(`Statement ${name} lacks its value ${parameter}.`);
         return value;
       });
       return { name: `drizzle_queue_${name}`, text: final, values: bound };

@@ -4,7 +4,10 @@ import type { Executor, Statement } from "./executor.js";
 export type TransactionStatus = "committed" | "aborted" | "in progress" | "unknown";
 
 /** Tells what became of a transaction whose answer to COMMIT was lost. */
-export async function transactionStatus(executor: Executor, transactionId: string): Promise<TransactionStatus> {
+export async function transactionStatus(
+  executor: Executor,
+  transactionId: string,
+): Promise<TransactionStatus> {
   const statement: Statement = {
     name: "drizzle_queue_transaction_status",
     text: "select pg_xact_status($1::text::xid8) as status",

@@ -33,7 +33,11 @@ export function createClaimFloors(queues: readonly string[]): ClaimFloors {
       turn = (turn + 1) % queues.length;
       const inTurn = [...queues.slice(turn), ...queues.slice(0, turn)];
       return PRIORITIES.flatMap((priority) =>
-        inTurn.map((queue) => ({ queue, priority, floor: floors.get(keyOf(queue, priority)) ?? null })),
+        inTurn.map((queue) => ({
+          queue,
+          priority,
+          floor: floors.get(keyOf(queue, priority)) ?? null,
+        })),
       );
     },
     learn(pairs, answer, wanted) {
@@ -47,7 +51,8 @@ export function createClaimFloors(queues: readonly string[]): ClaimFloors {
         const tip = tips.get(key);
         const reached = isExhaustive || index < lastGiving ? present : tip && lower(tip, present);
         const floor = floors.get(key);
-        if (reached !== undefined && (floor === undefined || isAbove(reached, floor))) floors.set(key, reached);
+        if (reached !== undefined && (floor === undefined || isAbove(reached, floor)))
+          floors.set(key, reached);
       }
     },
   };
@@ -66,6 +71,7 @@ function tipsOf({ jobs, exhausted }: ClaimAnswer): Map<string, Place> {
   return tips;
 }
 
-const isAbove = (a: Place, b: Place): boolean => a.atUs > b.atUs || (a.atUs === b.atUs && a.id > b.id);
+const isAbove = (a: Place, b: Place): boolean =>
+  a.atUs > b.atUs || (a.atUs === b.atUs && a.id > b.id);
 
 const lower = (a: Place, b: Place): Place => (isAbove(a, b) ? b : a);

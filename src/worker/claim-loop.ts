@@ -49,7 +49,12 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
   let notBeforeMs = 0;
   let strayPairs: readonly ClaimPair[] | undefined;
 
-  const succeed = (batch: SettleBatch, request: ClaimRequest | undefined, answer: SettleAndClaimAnswer, sentAtMs: number): void => {
+  const succeed = (
+    batch: SettleBatch,
+    request: ClaimRequest | undefined,
+    answer: SettleAndClaimAnswer,
+    sentAtMs: number,
+  ): void => {
     failures = 0;
     settles.answered(batch, answer.unsettled);
     if (request === undefined || answer.claim === undefined) return;
@@ -96,12 +101,15 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
     const batch = settles.take(nowMs, request !== undefined) ?? [];
     if (request !== undefined || batch.length > 0) return send(batch, request);
     const hasRoom = room.free + room.ahead > 0;
-    return alarm.sleep(Math.min(settles.nextMs(), hasRoom ? plan.nextMs() : Number.POSITIVE_INFINITY) - nowMs);
+    return alarm.sleep(
+      Math.min(settles.nextMs(), hasRoom ? plan.nextMs() : Number.POSITIVE_INFINITY) - nowMs,
+    );
   };
 
   return {
     async run() {
-      while (!isOver && !(isFinishing && settles.size() === 0 && strayPairs === undefined)) await step();
+      while (!isOver && !(isFinishing && settles.size() === 0 && strayPairs === undefined))
+        await step();
     },
     finish() {
       isFinishing = true;

@@ -55,27 +55,50 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
   let nextPollMs = 0;
   let nextNearMs = 0;
   let nextFarMs = 0;
+  /** Before this a far sweep would take more than its share of the time. */
+  let farRestedMs = 0;
+  /** A wake-up may be for a job that committed late, below the floor: how far back is still to be looked for it. */
+  let owes: "nothing" | "near" | "far" = "nothing";
 
   const nextMs = (): number => (isWoken || hasBacklog ? 0 : nextPollMs);
 
   const sweepFor = (nowMs: number, room: ClaimRoom): Sweep | undefined => {
     const suspects = room.holdsSuspect || room.free === 0 ? 0 : 1;
-    if (nowMs >= nextFarMs) return { reachMs: null, exclusive: hasBacklog, suspects };
+    const owesFar = owes === "far" && nowMs >= farRestedMs;
+    if (nowMs >= nextFarMs || owesFar) return { reachMs: null, exclusive: hasBacklog, suspects };
     if (nowMs >= nextNearMs) return { reachMs: NEAR_REACH_MS, exclusive: hasBacklog, suspects };
     return undefined;
   };
 
-  const rest = (request: ClaimRequest, answer: ClaimAnswer, tookMs: number, nowMs: number): void => {
+  const rest = (
+    request: ClaimRequest,
+    answer: ClaimAnswer,
+    tookMs: number,
+    nowMs: number,
+  ): void => {
     const { sweep, pairs } = request;
     if (sweep === undefined) return;
     // Full of what lies below the floors: there may be more of it.
     const goesOn = answer.hasSwept && isFull(request, answer) && endsBelowFloor(pairs, answer);
     const restMs = goesOn ? nowMs : nowMs + tookMs * REST;
     if (sweep.reachMs === null) {
-      nextFarMs = goesOn ? nowMs : Math.max(restMs, nowMs + (answer.hasSwept ? options.pollIntervalMs : 0));
+      farRestedMs = restMs;
+      nextFarMs = goesOn
+        ? nowMs
+        : Math.max(restMs, nowMs + (answer.hasSwept ? options.pollIntervalMs : 0));
     }
-    const nearMs = goesOn ? 0 : jittered(hasBacklog ? NEAR_INTERVAL_WITH_BACKLOG_MS : NEAR_INTERVAL_MS);
+    const nearMs = goesOn
+      ? 0
+      : jittered(hasBacklog ? NEAR_INTERVAL_WITH_BACKLOG_MS : NEAR_INTERVAL_MS);
     nextNearMs = Math.max(restMs, nowMs + nearMs);
+  };
+
+  /** What is owed once the answer is known; asked again where nobody swept. */
+  const owedAfter = ({ sweep }: ClaimRequest, answer: ClaimAnswer): typeof owes => {
+    // A wake-up that came while the claim was under way is for a job that it may have missed.
+    if (owes === "nothing" || isWoken) return owes;
+    if (sweep === undefined || !answer.hasSwept) return owes;
+    return sweep.reachMs === null || answer.jobs.length > 0 ? "nothing" : "far";
   };
 
   return {
@@ -99,12 +122,21 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
       floors.learn(request.pairs, answer, request.free + request.ahead);
       hasBacklog = isFull(request, answer);
       rest(request, answer, nowMs - sentAtMs, nowMs);
-      const pollMs = options.pollsClosely() ? jittered(CLOSE_POLL_MS, 1.5) : jittered(options.pollIntervalMs);
-      const dueInMs = answer.nextDueUs === null ? Number.POSITIVE_INFINITY : (answer.nextDueUs - answer.nowUs) / 1000;
+      const pollMs = options.pollsClosely()
+        ? jittered(CLOSE_POLL_MS, 1.5)
+        : jittered(options.pollIntervalMs);
+      const dueInMs =
+        answer.nextDueUs === null
+          ? Number.POSITIVE_INFINITY
+          : (answer.nextDueUs - answer.nowUs) / 1000;
       nextPollMs = nowMs + Math.min(pollMs, dueInMs);
+      owes = owedAfter(request, answer);
+      if (owes === "near") nextPollMs = Math.min(nextPollMs, nextNearMs);
+      if (owes === "far") nextPollMs = Math.min(nextPollMs, farRestedMs);
     },
     wake() {
       isWoken = true;
+      owes = "near";
     },
   };
 }
@@ -115,7 +147,9 @@ const isFull = (request: ClaimRequest, { jobs, exhausted }: ClaimAnswer): boolea
 /** Whether every job that came lies below the floor of its queue and priority. */
 function endsBelowFloor(pairs: ClaimRequest["pairs"], { jobs, exhausted }: ClaimAnswer): boolean {
   return [...jobs, ...exhausted].every((job) => {
-    const floor = pairs.find((pair) => pair.queue === job.queue && pair.priority === job.priority)?.floor ?? null;
+    const floor =
+      pairs.find((pair) => pair.queue === job.queue && pair.priority === job.priority)?.floor ??
+      null;
     return floor !== null && job.place.atUs < floor.atUs;
   });
 }

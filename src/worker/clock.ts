@@ -14,7 +14,8 @@ export function after(delayMs: number, action: () => void): () => void {
   let timer: NodeJS.Timeout;
   const arm = (): void => {
     const left = until - monotonicMs();
-    timer = left > MAX_TIMER_MS ? setTimeout(arm, MAX_TIMER_MS) : setTimeout(action, Math.max(0, left));
+    timer =
+      left > MAX_TIMER_MS ? setTimeout(arm, MAX_TIMER_MS) : setTimeout(action, Math.max(0, left));
   };
   arm();
   return () => clearTimeout(timer);

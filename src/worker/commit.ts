@@ -1,7 +1,7 @@
-import type { PgDatabase } from "../queries/transaction.js";
 import { drizzleExecutor, type Executor } from "../queries/executor.js";
 import type { GuardAnswer, GuardedAttempt } from "../queries/guard-job.js";
 import { limitTransaction } from "../queries/limit-transaction.js";
+import type { PgDatabase } from "../queries/transaction.js";
 import { type TransactionStatus, transactionStatus } from "../queries/transaction-status.js";
 import { jittered, monotonicMs } from "./clock.js";
 import { attemptError, type HeldJob, leaseEndMs } from "./held-job.js";
@@ -67,8 +67,10 @@ function refuseWhenOver(held: HeldJob): void {
       "commit was called again while or after it succeeded. Put all effects into one commit.",
     );
   }
-  if (held.abortReason !== undefined && held.abortReason.code !== "WORKER_STOPPING") throw held.abortReason;
-  if (held.phase !== "running") throw attemptError(held, "LEASE_LOST", "commit was called after the attempt had ended.");
+  if (held.abortReason !== undefined && held.abortReason.code !== "WORKER_STOPPING")
+    throw held.abortReason;
+  if (held.phase !== "running")
+    throw attemptError(held, "LEASE_LOST", "commit was called after the attempt had ended.");
 }
 
 async function complete(
@@ -83,9 +85,17 @@ async function complete(
     case "held":
       return answer.transactionId;
     case "lost":
-      throw attemptError(held, "LEASE_LOST", "another attempt may hold the job now; nothing of this commit was written.");
+      throw attemptError(
+        held,
+        "LEASE_LOST",
+        "another attempt may hold the job now; nothing of this commit was written.",
+      );
     case "already_processed":
-      throw attemptError(held, "ALREADY_PROCESSED", "its key is recorded; nothing of this commit was written.");
+      throw attemptError(
+        held,
+        "ALREADY_PROCESSED",
+        "its key is recorded; nothing of this commit was written.",
+      );
   }
 }
 
@@ -101,7 +111,10 @@ async function resolve(own: Executor, held: HeldJob, transactionId: string): Pro
   }
 }
 
-async function statusOrError(own: Executor, transactionId: string): Promise<TransactionStatus | "unreachable"> {
+async function statusOrError(
+  own: Executor,
+  transactionId: string,
+): Promise<TransactionStatus | "unreachable"> {
   try {
     return await transactionStatus(own, transactionId);
   } catch {

@@ -1,4 +1,9 @@
-import { type ConnectionRole, type EventError, eventError, type QueueEvent } from "../instrumentation/instrumentation.js";
+import {
+  type ConnectionRole,
+  type EventError,
+  eventError,
+  type QueueEvent,
+} from "../instrumentation/instrumentation.js";
 import type { Executor, Row, Statement } from "../queries/executor.js";
 import { after, monotonicMs } from "./clock.js";
 import type { Driver, DriverConnection } from "./drivers/driver.js";
@@ -71,11 +76,13 @@ export function createConnection(options: ConnectionOptions): Connection {
         timeoutMs: CONNECT_TIMEOUT_MS,
         onLost: (error) => lose(eventError(error)),
       });
-      made = await withDeadline(CONNECT_TIMEOUT_MS, `connecting (${role})`, pending).catch((error: unknown) => {
-        // One that is made after all must not stay behind unused.
-        pending.then((late) => late.destroy()).catch(() => undefined);
-        throw error;
-      });
+      made = await withDeadline(CONNECT_TIMEOUT_MS, `connecting (${role})`, pending).catch(
+        (error: unknown) => {
+          // One that is made after all must not stay behind unused.
+          pending.then((late) => late.destroy()).catch(() => undefined);
+          throw error;
+        },
+      );
       if (driver.hasOwnConnections && !throughPooler) {
         await withDeadline(deadlineMs, "session settings", made.script(sessionScript(deadlineMs)));
       }
@@ -89,7 +96,8 @@ export function createConnection(options: ConnectionOptions): Connection {
       throw new Error("The worker was stopped.");
     }
     current = made;
-    if (lostAt !== undefined) emit?.({ type: "connection.restored", role, afterMs: monotonicMs() - lostAt });
+    if (lostAt !== undefined)
+      emit?.({ type: "connection.restored", role, afterMs: monotonicMs() - lostAt });
     lostAt = undefined;
     return made;
   };
@@ -99,11 +107,14 @@ export function createConnection(options: ConnectionOptions): Connection {
     connecting ??= connect().finally(() => {
       connecting = undefined;
     });
-    return await connecting;
+    return connecting;
   };
 
   /** Runs `action`; one that gets no answer in time takes the connection with it. */
-  const use = async <T>(what: string, action: (connection: DriverConnection) => Promise<T>): Promise<T> => {
+  const use = async <T>(
+    what: string,
+    action: (connection: DriverConnection) => Promise<T>,
+  ): Promise<T> => {
     const connection = await connected();
     try {
       return await withDeadline(deadlineMs, what, action(connection));
@@ -119,9 +130,12 @@ export function createConnection(options: ConnectionOptions): Connection {
   return {
     run: (statement) =>
       use(statement.name, (connection) =>
-        throughPooler ? pooled(connection, statement, deadlineMs) : connection.query(statement, driver.hasOwnConnections),
+        throughPooler
+          ? pooled(connection, statement, deadlineMs)
+          : connection.query(statement, driver.hasOwnConnections),
       ),
-    listen: (channel, onNotification) => use("listen", (connection) => connection.listen(channel, onNotification)),
+    listen: (channel, onNotification) =>
+      use("listen", (connection) => connection.listen(channel, onNotification)),
     isConnected: () => current !== undefined,
     async close(timeoutMs) {
       isClosed = true;
@@ -134,13 +148,19 @@ export function createConnection(options: ConnectionOptions): Connection {
 }
 
 const sessionScript = (deadlineMs: number): string =>
-  [...SESSION, `statement_timeout = ${Math.ceil(deadlineMs)}`].map((setting) => `set ${setting};`).join(" ");
+  [...SESSION, `statement_timeout = ${Math.ceil(deadlineMs)}`]
+    .map((setting) => `set ${setting};`)
+    .join(" ");
 
 /**
  * Behind a pooler each statement is a transaction of its own, so that the
  * settings go with it, and unnamed, since the next one may meet another server session.
  */
-async function pooled(connection: DriverConnection, statement: Statement, deadlineMs: number): Promise<readonly Row[]> {
+async function pooled(
+  connection: DriverConnection,
+  statement: Statement,
+  deadlineMs: number,
+): Promise<readonly Row[]> {
   await connection.script(
     `begin isolation level read committed read write; set local enable_seqscan = off; set local jit = off;
      set local statement_timeout = ${Math.ceil(deadlineMs)}; set local lock_timeout = '2s'`,
@@ -163,7 +183,9 @@ class DeadlineError extends Error {
 async function withDeadline<T>(deadlineMs: number, what: string, promise: Promise<T>): Promise<T> {
   let callOff = (): void => {};
   const deadline = new Promise<never>((_, reject) => {
-    callOff = after(deadlineMs, () => reject(new DeadlineError(`No answer after ${deadlineMs} ms: ${what}.`)));
+    callOff = after(deadlineMs, () =>
+      reject(new DeadlineError(`No answer after ${deadlineMs} ms: ${what}.`)),
+    );
   });
   try {
     return await Promise.race([promise, deadline]);

@@ -96,7 +96,8 @@ export function createWorker<
   return Object.freeze({
     id,
     async start() {
-      if (run !== undefined) throw new QueueError("WORKER_STATE", "This worker has been started. Stop it first.");
+      if (run !== undefined)
+        throw new QueueError("WORKER_STATE", "This worker has been started. Stop it first.");
       run = createRun({
         workerId: id,
         tables: queue.tables,

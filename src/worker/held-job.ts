@@ -57,7 +57,12 @@ export function signalOf(held: HeldJob): AbortSignal {
 }
 
 /** An error about this attempt. */
-export function attemptError(held: HeldJob, code: AttemptErrorCode, message: string, cause?: unknown): AttemptError {
+export function attemptError(
+  held: HeldJob,
+  code: AttemptErrorCode,
+  message: string,
+  cause?: unknown,
+): AttemptError {
   const { id, name, attempts } = held.job;
   const of = { jobId: id, jobName: name, attempt: attempts };
   return new AttemptError(code, of, message, cause === undefined ? {} : { cause });

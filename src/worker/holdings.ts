@@ -68,7 +68,11 @@ export function createHoldings(options: HoldingsOptions): Holdings {
   const lose: Holdings["lose"] = (job, noticedBy) => {
     if (job.phase === "over") return;
     drop(job);
-    abortJob(job, "LEASE_LOST", "its lease was lost; nothing that it writes through commit is accepted any more.");
+    abortJob(
+      job,
+      "LEASE_LOST",
+      "its lease was lost; nothing that it writes through commit is accepted any more.",
+    );
     emit?.({ type: "lease.lost", ...eventAttempt(job), noticedBy });
     options.onChange();
   };
@@ -118,7 +122,11 @@ export function createHoldings(options: HoldingsOptions): Holdings {
       for (const job of exhausted) {
         const attempt = eventAttempt({ job });
         emit?.({ type: "lease.expired", ...attempt, retried: false });
-        const error = { name: "AttemptError", message: "The lease of the last attempt ran out.", code: "LEASE_EXPIRED" };
+        const error = {
+          name: "AttemptError",
+          message: "The lease of the last attempt ran out.",
+          code: "LEASE_EXPIRED",
+        };
         emit?.({ type: "job.failed", ...attempt, error });
       }
       slots.offer(claimed.map((job) => hold(job, sentAtMs)).filter((job) => job !== undefined));
@@ -155,7 +163,8 @@ export function createHoldings(options: HoldingsOptions): Holdings {
       return unstarted.length;
     },
     abortAll() {
-      for (const job of slots.running()) abortJob(job, "WORKER_STOPPING", "the worker is stopping.");
+      for (const job of slots.running())
+        abortJob(job, "WORKER_STOPPING", "the worker is stopping.");
     },
     idle: slots.idle,
     running: slots.running,

@@ -1,7 +1,7 @@
 import type { QueueEvent } from "../instrumentation/instrumentation.js";
 import type { LeaseToRenew, RenewAnswer } from "../queries/renew-leases.js";
 import { after, monotonicMs } from "./clock.js";
-import { eventAttempt, type HeldJob, leaseEndMs } from "./held-job.js";
+import type { HeldJob } from "./held-job.js";
 
 /**
  * Invariant: a job that this worker believes to hold has a lease that the
@@ -48,23 +48,28 @@ export function createLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
   let isRenewing = false;
   let dueMs = 0;
 
+  /** Ends what has run out of time; tells how much of its lease is used up. */
+  const inspect = (held: HeldJob, nowMs: number): number => {
+    const { leaseMs, timeoutMs } = held.definition;
+    const ageMs = nowMs - held.leasedAtMs;
+    if (ageMs >= leaseMs) onLost(held, "deadline");
+    else if (held.phase === "running" && nowMs - held.startedAtMs >= (timeoutMs ?? Infinity))
+      onTimedOut(held);
+    return ageMs / leaseMs;
+  };
+
   const tick = (): void => {
     const nowMs = monotonicMs();
-    if (nowMs - dueMs > BLOCKED_MS) emit?.({ type: "event_loop.blocked", blockedMs: nowMs - dueMs });
+    if (nowMs - dueMs > BLOCKED_MS)
+      emit?.({ type: "event_loop.blocked", blockedMs: nowMs - dueMs });
     dueMs = nowMs + TICK_MS;
     callOff = after(TICK_MS, tick);
-    const ageing: HeldJob[] = [];
-    let isDue = false;
-    for (const held of options.held()) {
-      const { leaseMs, timeoutMs } = held.definition;
-      if (nowMs >= leaseEndMs(held)) onLost(held, "deadline");
-      else if (held.phase === "running" && timeoutMs !== null && nowMs - held.startedAtMs >= timeoutMs) onTimedOut(held);
-      const ageMs = nowMs - held.leasedAtMs;
-      if (ageMs >= leaseMs * JOIN_SHARE) ageing.push(held);
-      if (ageMs >= leaseMs * RENEW_SHARE) isDue = true;
-    }
+    const used = [...options.held()].map((held) => ({ held, share: inspect(held, nowMs) }));
     options.onTick(nowMs);
-    if (isDue && !isRenewing) void renew(ageing.filter((held) => held.phase !== "over"));
+    const isDue = used.some(({ held, share }) => held.phase !== "over" && share >= RENEW_SHARE);
+    if (!isDue || isRenewing) return;
+    const ageing = used.filter(({ held, share }) => held.phase !== "over" && share >= JOIN_SHARE);
+    void renew(ageing.map(({ held }) => held));
   };
 
   const renew = async (ageing: readonly HeldJob[]): Promise<void> => {
@@ -115,9 +120,4 @@ export function createLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
       callOff?.();
     },
   };
-}
-
-/** The event of a lost lease. */
-export function lostEvent(held: HeldJob, noticedBy: "renewal" | "deadline"): QueueEvent {
-  return { type: "lease.lost", ...eventAttempt(held), noticedBy };
 }

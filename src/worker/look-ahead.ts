@@ -18,7 +18,10 @@ const MAX_PAYLOAD_LENGTH = 4_000_000;
 const WEIGHT = 0.1;
 
 /** Creates a look-ahead of zero that grows as handlers prove to be short. */
-export function createLookAhead(options: { readonly concurrency: number; readonly shortestLeaseMs: number }): LookAhead {
+export function createLookAhead(options: {
+  readonly concurrency: number;
+  readonly shortestLeaseMs: number;
+}): LookAhead {
   const reachMs = Math.min(REACH_MS, options.shortestLeaseMs * LEASE_SHARE);
   let meanMs = Number.POSITIVE_INFINITY;
   let meanLength = 0;
@@ -26,7 +29,9 @@ export function createLookAhead(options: { readonly concurrency: number; readonl
     observe(durationMs, payloadLength) {
       const isFirst = meanMs === Number.POSITIVE_INFINITY;
       // A longer one counts at once: a queue that turns slow must not keep what it cannot start.
-      meanMs = isFirst ? durationMs : meanMs + (durationMs - meanMs) * (durationMs > 4 * meanMs ? 0.5 : WEIGHT);
+      meanMs = isFirst
+        ? durationMs
+        : meanMs + (durationMs - meanMs) * (durationMs > 4 * meanMs ? 0.5 : WEIGHT);
       meanLength = isFirst ? payloadLength : meanLength + (payloadLength - meanLength) * WEIGHT;
     },
     size() {

@@ -4,7 +4,11 @@ import type { HeldJob } from "./held-job.js";
 
 /** Every way an attempt can end. */
 export type Outcome =
-  | { readonly kind: "done"; readonly result: string | null; readonly by: "handler" | "already_processed" }
+  | {
+      readonly kind: "done";
+      readonly result: string | null;
+      readonly by: "handler" | "already_processed";
+    }
   /** `commit` has completed the job already. */
   | { readonly kind: "committed" }
   | { readonly kind: "retry"; readonly error: unknown; readonly delayMs: number }
@@ -25,14 +29,10 @@ export function outcomeOf(thrown: unknown, held: HeldJob): Outcome {
   if (held.commit === "committed") return { kind: "committed" };
   const reason = reasonOf(thrown, held);
   if (reason !== undefined) return outcomeOfReason(reason, held);
-  switch (errorKind(thrown)) {
-    case "FailJob":
-      return { kind: "fail", error: thrown };
-    case "SnoozeJob":
-      return { kind: "snooze", delayMs: (thrown as SnoozeJob).delayMs };
-    default:
-      return retryOrFail(thrown, held);
-  }
+  const kind = errorKind(thrown);
+  if (kind === "FailJob") return { kind: "fail", error: thrown };
+  if (kind === "SnoozeJob") return { kind: "snooze", delayMs: (thrown as SnoozeJob).delayMs };
+  return retryOrFail(thrown, held);
 }
 
 /** The library's own reason to end this attempt, told to the handler or thrown by `commit`. */

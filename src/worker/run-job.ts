@@ -3,8 +3,8 @@ import { eventError, type QueueEvent } from "../instrumentation/instrumentation.
 import { parseResult, parseStored } from "../registry/parse-payload.js";
 import { monotonicMs } from "./clock.js";
 import type { CommitJob } from "./commit.js";
-import { attemptError, eventAttempt, type HeldJob, signalOf } from "./held-job.js";
 import type { HandlerContext, HandlerJob } from "./handlers.js";
+import { attemptError, eventAttempt, type HeldJob, signalOf } from "./held-job.js";
 import { type Outcome, outcomeOf } from "./outcome.js";
 
 export interface RunJobOptions {
@@ -36,11 +36,19 @@ export function createRunJob(options: RunJobOptions): RunJob {
       // A commit that nobody awaited decides about the job all the same.
       await commitInFlight;
       if (held.commit === "committed") return { kind: "committed" };
-      return { kind: "done", result: resultText(held, returned, options.maxResultBytes), by: "handler" };
+      return {
+        kind: "done",
+        result: resultText(held, returned, options.maxResultBytes),
+        by: "handler",
+      };
     } catch (error) {
       await settled(commitInFlight);
       if (held.commit === "committed") {
-        options.emit?.({ type: "handler.errored_after_commit", ...eventAttempt(held), error: eventError(error) });
+        options.emit?.({
+          type: "handler.errored_after_commit",
+          ...eventAttempt(held),
+          error: eventError(error),
+        });
       }
       return outcomeOf(error, held);
     }
@@ -55,7 +63,9 @@ async function settled(promise: Promise<unknown> | undefined): Promise<void> {
 function readPayload(held: HeldJob): unknown {
   const stored = parseStored(held.definition, JSON.parse(held.job.payload));
   if (stored.ok) return stored.output;
-  const issues = stored.issues.map(({ path, message }) => `${path.join(".") || "payload"}: ${message}`).join("; ");
+  const issues = stored.issues
+    .map(({ path, message }) => `${path.join(".") || "payload"}: ${message}`)
+    .join("; ");
   throw attemptError(
     held,
     "STORED_PAYLOAD_INVALID",

@@ -50,15 +50,25 @@ export interface Run {
 export function createRun(options: RunOptions): Run {
   const { workerId, tables, jobs, names, settings, emit } = options;
   const leases = leasesOf(jobs, names);
-  const connect = (role: "main" | "renewal" | "listen", deadlineMs = STATEMENT_DEADLINE_MS): Connection =>
-    createConnection({ role, driver: options.driver, deadlineMs, throughPooler: settings.throughPooler, emit });
+  const connect = (
+    role: "main" | "renewal" | "listen",
+    deadlineMs = STATEMENT_DEADLINE_MS,
+  ): Connection =>
+    createConnection({
+      role,
+      driver: options.driver,
+      deadlineMs,
+      throughPooler: settings.throughPooler,
+      emit,
+    });
   const main = connect("main");
   // An answer that comes after the lease has run out would be of no use.
   const renewal = connect("renewal", Math.min(STATEMENT_DEADLINE_MS, leases.shortestMs / 2));
   const listen = connect("listen");
 
   const report = (statement: string, error: unknown, retryInMs = 0): void => {
-    if (!isStopping) emit?.({ type: "statement.errored", statement, error: eventError(error), retryInMs });
+    if (!isStopping)
+      emit?.({ type: "statement.errored", statement, error: eventError(error), retryInMs });
   };
   let isStopping = false;
   let loopEnded: Promise<void> | undefined;
@@ -129,7 +139,12 @@ export function createRun(options: RunOptions): Run {
     createWakeUp({
       connection: listen,
       channel: tables.channel,
-      registration: { workerId, queues: settings.queues, names, pollIntervalMs: settings.pollIntervalMs },
+      registration: {
+        workerId,
+        queues: settings.queues,
+        names,
+        pollIntervalMs: settings.pollIntervalMs,
+      },
       register: row.register,
       unregister: row.unregister,
       wantsNotifications: () => !arrivals.isFrequent() && holdings.room().free > 0,
@@ -163,7 +178,11 @@ export function createRun(options: RunOptions): Run {
         loopEnded,
         keeper,
         close: async (timeoutMs) => {
-          await Promise.all([main.close(timeoutMs), renewal.close(timeoutMs), wakeUp?.stop(timeoutMs) ?? listen.close(timeoutMs)]);
+          await Promise.all([
+            main.close(timeoutMs),
+            renewal.close(timeoutMs),
+            wakeUp?.stop(timeoutMs) ?? listen.close(timeoutMs),
+          ]);
         },
         gracePeriodMs,
       });

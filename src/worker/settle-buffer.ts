@@ -79,7 +79,8 @@ export function createSettleBuffer(options: SettleBufferOptions): SettleBuffer {
   /** The row has ended at this version: by our own commit, by an earlier sending, or by an operator. */
   const recognise = (settling: Settling): void => {
     const { held } = settling;
-    if (held.commit === "committed" || held.commit === "unknown") finish({ ...settling, outcome: DONE });
+    if (held.commit === "committed" || held.commit === "unknown")
+      finish({ ...settling, outcome: DONE });
     else if (settling.isResent) finish(settling);
     else lose(settling);
   };
@@ -108,7 +109,10 @@ export function createSettleBuffer(options: SettleBufferOptions): SettleBuffer {
   const nextMs = (): number => {
     if (split.length > 0) return 0;
     if (waiting.length === 0) return Number.POSITIVE_INFINITY;
-    const earliest = waiting.reduce((ms, settling) => Math.min(ms, settling.notBeforeMs), Number.POSITIVE_INFINITY);
+    const earliest = waiting.reduce(
+      (ms, settling) => Math.min(ms, settling.notBeforeMs),
+      Number.POSITIVE_INFINITY,
+    );
     const gathers = waiting.length < MAX_BATCH && isBusy();
     return Math.max(earliest, gathers ? gatheringSinceMs + GATHER_MS : 0);
   };
@@ -179,11 +183,20 @@ const DONE: Settling["outcome"] = { kind: "done", result: null, by: "handler" };
 
 /** Leaves out what was lost while it waited. */
 function stillOurs(settlings: readonly Settling[]): Settling[] {
-  return settlings.filter(({ held, outcome }) => held.phase !== "over" || outcome.kind === "committed");
+  return settlings.filter(
+    ({ held, outcome }) => held.phase !== "over" || outcome.kind === "committed",
+  );
 }
 
 function refusal(message: string): SettleItem["settlement"] {
-  const error = { attempt: null, at: null, code: "OUTCOME_REFUSED", name: "QueueError", message, stack: null };
+  const error = {
+    attempt: null,
+    at: null,
+    code: "OUTCOME_REFUSED",
+    name: "QueueError",
+    message,
+    stack: null,
+  };
   return {
     way: "end",
     status: "failed",

@@ -8,52 +8,78 @@ import { errorLine, storedError } from "./stored-error.js";
 /** What becomes of the row of a job that is done: it stays, or goes at once. */
 export type DoneRetention = "keep" | 0;
 
-/** How a job leaves the queue's hands when nothing else is to be written about it. */
-const unchanged = { delayMs: null, isUncounted: false, error: null, errorLine: null, result: null } as const;
-
 /** Says in SQL's terms how an attempt ended; nothing for what is written already or may not be written. */
-export function settleItemOf(held: HeldJob, outcome: Outcome, retention: DoneRetention): SettleItem | undefined {
+export function settleItemOf(
+  held: HeldJob,
+  outcome: Outcome,
+  retention: DoneRetention,
+): SettleItem | undefined {
   const settlement = settlementOf(held, outcome, retention);
   if (settlement === undefined) return undefined;
   return {
     id: held.job.id,
     leaseVersion: held.job.leaseVersion,
     settlement,
-    recordsKey: outcome.kind === "done" && outcome.by === "handler" && held.job.idempotencyKey !== null,
+    recordsKey:
+      outcome.kind === "done" && outcome.by === "handler" && held.job.idempotencyKey !== null,
   };
 }
 
-function settlementOf(held: HeldJob, outcome: Outcome, retention: DoneRetention): Settlement | undefined {
+function settlementOf(
+  held: HeldJob,
+  outcome: Outcome,
+  retention: DoneRetention,
+): Settlement | undefined {
   switch (outcome.kind) {
     case "done":
-      if (retention === 0) return { way: "remove" };
-      if (outcome.result === null) return { way: "complete" };
-      return { way: "end", status: "done", ...unchanged, result: outcome.result };
+      return doneSettlement(outcome.result, retention);
     case "committed":
       return retention === 0 ? { way: "discard" } : undefined;
     case "retry":
-      return { way: "end", status: "queued", ...unchanged, ...written(held, outcome.error), delayMs: outcome.delayMs };
+      return ended("queued", { ...written(held, outcome.error), delayMs: outcome.delayMs });
     case "fail":
-      return { way: "end", status: "failed", ...unchanged, ...written(held, outcome.error) };
+      return ended("failed", written(held, outcome.error));
     case "snooze":
-      return { way: "end", status: "queued", ...unchanged, delayMs: outcome.delayMs, isUncounted: true };
+      return ended("queued", { delayMs: outcome.delayMs, isUncounted: true });
     case "release":
-      return { way: "end", status: "queued", ...unchanged, isUncounted: true };
+      return ended("queued", { isUncounted: true });
     case "cancel":
-      return { way: "end", status: "cancelled", ...unchanged };
+      return ended("cancelled", {});
     case "lost":
       return undefined;
   }
 }
 
-function written(held: HeldJob, thrown: unknown): { readonly error: string; readonly errorLine: string } {
+function doneSettlement(result: string | null, retention: DoneRetention): Settlement {
+  if (retention === 0) return { way: "remove" };
+  return result === null ? { way: "complete" } : ended("done", { result });
+}
+
+type End = Extract<Settlement, { way: "end" }>;
+
+/** An end about which only `said` is to be written. */
+function ended(status: End["status"], said: Partial<End>): End {
+  const nothing = { delayMs: null, isUncounted: false, error: null, errorLine: null, result: null };
+  return { way: "end", status, ...nothing, ...said };
+}
+
+function written(
+  held: HeldJob,
+  thrown: unknown,
+): { readonly error: string; readonly errorLine: string } {
   const stored = storedError(thrown);
   // "at" is filled in by the server's clock; the key is there so that it comes second.
-  return { error: JSON.stringify({ attempt: held.job.attempts, at: null, ...stored }), errorLine: errorLine(stored) };
+  return {
+    error: JSON.stringify({ attempt: held.job.attempts, at: null, ...stored }),
+    errorLine: errorLine(stored),
+  };
 }
 
 /** The event that tells how an attempt ended, once it is settled. */
-export function settledEvent(held: HeldJob, outcome: Exclude<Outcome, { kind: "lost" }>): QueueEvent {
+export function settledEvent(
+  held: HeldJob,
+  outcome: Exclude<Outcome, { kind: "lost" }>,
+): QueueEvent {
   const attempt = eventAttempt(held);
   switch (outcome.kind) {
     case "done":
@@ -65,7 +91,12 @@ export function settledEvent(held: HeldJob, outcome: Exclude<Outcome, { kind: "l
         by: outcome.kind === "done" ? outcome.by : "handler",
       };
     case "retry":
-      return { type: "attempt.errored", ...attempt, error: eventError(outcome.error), retryInMs: outcome.delayMs };
+      return {
+        type: "attempt.errored",
+        ...attempt,
+        error: eventError(outcome.error),
+        retryInMs: outcome.delayMs,
+      };
     case "fail":
       return { type: "job.failed", ...attempt, error: eventError(outcome.error) };
     case "snooze":

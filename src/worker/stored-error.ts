@@ -46,7 +46,10 @@ function messageOf(thrown: unknown): string {
   const own = textOf(thrown, "message", MAX_MESSAGE_LENGTH);
   if (own !== null) return own;
   try {
-    return clean(`Not an error but ${typeof thrown} was thrown: ${String(thrown)}`, MAX_MESSAGE_LENGTH);
+    return clean(
+      `Not an error but ${typeof thrown} was thrown: ${String(thrown)}`,
+      MAX_MESSAGE_LENGTH,
+    );
   } catch {
     // String() itself threw, as on an object without a prototype.
     return `Not an error but ${typeof thrown} was thrown, which cannot be read as text.`;

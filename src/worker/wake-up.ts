@@ -1,5 +1,5 @@
-import type { WorkerRegistration } from "../queries/register-worker.js";
 import type { Executor } from "../queries/executor.js";
+import type { WorkerRegistration } from "../queries/register-worker.js";
 import { after, jittered, monotonicMs } from "./clock.js";
 import type { Connection } from "./connection.js";
 
@@ -16,7 +16,10 @@ export interface WakeUpOptions {
   readonly connection: Connection;
   readonly channel: string;
   readonly registration: Omit<WorkerRegistration, "isWaiting">;
-  readonly register: (executor: Executor, registration: WorkerRegistration) => Promise<{ readonly isListening: boolean }>;
+  readonly register: (
+    executor: Executor,
+    registration: WorkerRegistration,
+  ) => Promise<{ readonly isListening: boolean }>;
   readonly unregister: (executor: Executor, workerId: string) => Promise<void>;
   /** Whether a notification would be of use: arrivals are rare and a slot is free. */
   readonly wantsNotifications: () => boolean;
@@ -58,7 +61,10 @@ export function createWakeUp(options: WakeUpOptions): WakeUp {
   };
 
   const write = async (waits: boolean): Promise<void> => {
-    const { isListening: stillListens } = await options.register(connection, { ...registration, isWaiting: waits });
+    const { isListening: stillListens } = await options.register(connection, {
+      ...registration,
+      isWaiting: waits,
+    });
     if (!stillListens) {
       isListening = false;
       throw new Error("The session no longer listens.");
@@ -73,9 +79,10 @@ export function createWakeUp(options: WakeUpOptions): WakeUp {
     const isNew = !isListening || !connection.isConnected();
     if (isNew) await listen();
     const waits = options.wantsNotifications();
+    const isRaised = waits && !isWaiting;
     if (isNew || waits !== isWaiting || monotonicMs() - lastPingMs >= PING_MS) await write(waits);
-    // What was sent while nobody listened is not sent again.
-    if (isNew) options.onWake();
+    // What was sent while nobody listened, or committed while no notification was asked for, is not told again.
+    if (isNew || isRaised) options.onWake();
     failures = 0;
   };
 
@@ -105,12 +112,16 @@ export function createWakeUp(options: WakeUpOptions): WakeUp {
       callOff?.();
       if (connection.isConnected()) {
         await Promise.race([
-          options.unregister(connection, registration.workerId).catch((error: unknown) => options.onError(error, 0)),
+          options
+            .unregister(connection, registration.workerId)
+            .catch((error: unknown) => options.onError(error, 0)),
           new Promise((resolve) => after(timeoutMs, () => resolve(undefined))),
         ]);
       }
       await connection.close(timeoutMs);
     },
-    pollsClosely: () => options.arrivalsAreFrequent() || (isWaiting && monotonicMs() - waitingSinceMs < COMMIT_LAG_MS),
+    pollsClosely: () =>
+      options.arrivalsAreFrequent() ||
+      (isWaiting && monotonicMs() - waitingSinceMs < COMMIT_LAG_MS),
   };
 }

@@ -1,7 +1,13 @@
 import { QueueError } from "../errors.js";
 import type { Instrumentation } from "../instrumentation/instrumentation.js";
-import { checkInteger, checkText, invalidOption, MAX_INT32, refuseUnknownOptions } from "../registry/option-checks.js";
 import type { JobMap } from "../registry/job-definition.js";
+import {
+  checkInteger,
+  checkText,
+  invalidOption,
+  MAX_INT32,
+  refuseUnknownOptions,
+} from "../registry/option-checks.js";
 import type { DoneRetention } from "./settlement.js";
 
 /** What a worker can be told, beside queue, database and handlers. */
@@ -57,21 +63,40 @@ const KNOWN = [
  *
  * @throws {QueueError} `INVALID_OPTION` that names the setting.
  */
-export function checkSettings(given: WorkerSettings, jobs: JobMap, names: readonly string[]): CheckedSettings {
+export function checkSettings(
+  given: WorkerSettings,
+  jobs: JobMap,
+  names: readonly string[],
+): CheckedSettings {
   refuseUnknownOptions("createWorker()", given, KNOWN);
-  const { concurrency = 10, pollIntervalMs = 1_000, retention = {}, throughPooler = false } = given;
+  const { concurrency = 10, pollIntervalMs = 1_000, throughPooler = false } = given;
   checkInteger("createWorker(): concurrency", concurrency, 1, 10_000);
   checkInteger("createWorker(): pollIntervalMs", pollIntervalMs, 10, 3_600_000);
-  refuseUnknownOptions("createWorker(): retention", retention, ["done"]);
-  const { done = "keep" } = retention;
-  if (done !== "keep" && done !== 0) throw invalidOption('createWorker(): retention.done', '"keep" or 0', done);
-  if (typeof throughPooler !== "boolean") throw invalidOption("createWorker(): throughPooler", "true or false", throughPooler);
-  const queues = given.queues ?? [...new Set(names.map((name) => jobs[name]?.queue ?? "default"))];
+  if (typeof throughPooler !== "boolean") {
+    throw invalidOption("createWorker(): throughPooler", "true or false", throughPooler);
+  }
+  return {
+    concurrency,
+    queues: checkQueues(given.queues ?? names.map((name) => jobs[name]?.queue ?? "default")),
+    pollIntervalMs,
+    retention: checkRetention(given.retention),
+    throughPooler,
+  };
+}
+
+function checkQueues(queues: readonly string[]): readonly string[] {
   if (!Array.isArray(queues) || queues.length === 0) {
     throw invalidOption("createWorker(): queues", "a list of at least one queue name", queues);
   }
   for (const queue of queues) checkText("createWorker(): queues", queue);
-  return { concurrency, queues: [...new Set(queues)], pollIntervalMs, retention: done, throughPooler };
+  return [...new Set(queues)];
+}
+
+function checkRetention(retention: WorkerSettings["retention"] = {}): DoneRetention {
+  refuseUnknownOptions("createWorker(): retention", retention, ["done"]);
+  const { done = "keep" } = retention;
+  if (done === "keep" || done === 0) return done;
+  throw invalidOption("createWorker(): retention.done", '"keep" or 0', done);
 }
 
 /**
@@ -86,7 +111,10 @@ export function servedNames(jobs: JobMap, only: readonly string[] | undefined): 
   }
   for (const name of only) {
     if (!Object.hasOwn(jobs, name)) {
-      throw new QueueError("UNKNOWN_JOB", `createWorker(): only names "${String(name)}", which is not in the registry.`);
+      throw new QueueError(
+        "UNKNOWN_JOB",
+        `createWorker(): only names "${String(name)}", which is not in the registry.`,
+      );
     }
   }
   return [...new Set(only)];

@@ -57,7 +57,9 @@ function wrap(client: PgClient, { onLost }: ConnectOptions): DriverConnection {
   // Without a listener an idle connection's error would end the process.
   client.on("error", lose);
   client.on("end", () => lose(undefined));
-  client.on("notification", ({ payload }: { readonly payload?: string }) => onNotification(payload ?? ""));
+  client.on("notification", ({ payload }: { readonly payload?: string }) =>
+    onNotification(payload ?? ""),
+  );
   return {
     async query({ name, text, values }: Statement, isNamed) {
       const result = await client.query(isNamed ? { name, text, values } : { text, values });

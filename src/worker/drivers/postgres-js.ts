@@ -4,7 +4,11 @@ import type { Driver } from "./driver.js";
 /** The parts of a postgres.js instance that are used. */
 export interface PostgresJs {
   readonly options: object;
-  unsafe(text: string, values?: readonly unknown[], options?: { readonly prepare?: boolean }): Promise<readonly Row[]> & {
+  unsafe(
+    text: string,
+    values?: readonly unknown[],
+    options?: { readonly prepare?: boolean },
+  ): Promise<readonly Row[]> & {
     simple?(): Promise<unknown>;
   };
   end(options?: { readonly timeout?: number }): Promise<void>;
@@ -52,7 +56,8 @@ export function postgresJsDriver(app: PostgresJs): Driver {
       });
       await sql.unsafe("select 1");
       return {
-        query: (statement, isNamed) => sql.unsafe(statement.text, statement.values, { prepare: isNamed }),
+        query: (statement, isNamed) =>
+          sql.unsafe(statement.text, statement.values, { prepare: isNamed }),
         async script(text) {
           await sql.unsafe(text);
         },
