@@ -1,0 +1,89 @@
+import { randomBytes } from "node:crypto";
+import process from "node:process";
+import pg from "pg";
+import { startPostgresServer } from "./postgres-server.js";
+
+/** An empty database for one run of a program. */
+export interface ThrowAwayDatabase {
+  readonly url: string;
+  /** Which database this is, for the reader of the program's output. */
+  readonly description: string;
+  /** Deletes it, and its server where that was started for it; a second call waits for the first. */
+  remove(): Promise<void>;
+}
+
+/**
+ * Gives a program an empty database: on the server of DATABASE_URL when that is
+ * set, else on a server of its own. It is removed on Ctrl-C too.
+ *
+ * @throws When the server of DATABASE_URL is out of reach or its user may not create databases.
+ */
+export async function openDatabase(): Promise<ThrowAwayDatabase> {
+  const given = process.env["DATABASE_URL"];
+  const database = given ? await createDatabase(given) : await startServer();
+  let removed: Promise<void> | undefined;
+  const remove = () => {
+    removed ??= database.remove();
+    return removed;
+  };
+  const stopListening = removeOnInterrupt(remove);
+  return {
+    ...database,
+    remove: () => remove().finally(stopListening),
+  };
+}
+
+async function startServer(): Promise<ThrowAwayDatabase> {
+  const server = await startPostgresServer();
+  return {
+    url: server.url,
+    description: `PostgreSQL ${server.version}, a throw-away server of this run (DATABASE_URL is not set)`,
+    remove: () => server.dispose(),
+  };
+}
+
+async function createDatabase(serverUrl: string): Promise<ThrowAwayDatabase> {
+  const name = `drizzle_queue_example_${randomBytes(4).toString("hex")}`;
+  const url = new URL(serverUrl);
+  url.pathname = `/${name}`;
+  const version = await onServer(serverUrl, async (client) => {
+    await client.query(`create database ${name}`);
+    const { rows } = await client.query<{ server_version: string }>("show server_version");
+    return rows[0]?.server_version.split(" ")[0] ?? "";
+  });
+  return {
+    url: url.href,
+    description: `PostgreSQL ${version} at ${url.host} (DATABASE_URL), database ${name}, dropped at the end`,
+    remove: () =>
+      onServer(serverUrl, async (client) => {
+        await client.query(`drop database if exists ${name} with (force)`);
+      }),
+  };
+}
+
+async function onServer<T>(url: string, act: (client: pg.Client) => Promise<T>): Promise<T> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    return await act(client);
+  } finally {
+    await client.end();
+  }
+}
+
+function removeOnInterrupt(remove: () => Promise<void>): () => void {
+  const onSignal = (signal: NodeJS.Signals): void => {
+    console.log("\nInterrupted: removing the database …");
+    // What the program was doing ends in errors now, which tell nobody anything.
+    process.on("uncaughtException", () => undefined);
+    void remove()
+      .catch((error: unknown) => console.error("The database could not be removed:", error))
+      .finally(() => process.exit(signal === "SIGINT" ? 130 : 143));
+  };
+  process.once("SIGINT", onSignal);
+  process.once("SIGTERM", onSignal);
+  return () => {
+    process.off("SIGINT", onSignal);
+    process.off("SIGTERM", onSignal);
+  };
+}
