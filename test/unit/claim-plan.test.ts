@@ -1,0 +1,64 @@
+import { describe, expect, test } from "vitest";
+import type { ClaimAnswer } from "../../src/queries/claimed-row.js";
+import { createClaimPlan } from "../../src/worker/claim-plan.js";
+
+const room = { free: 10, ahead: 0, holdsSuspect: false };
+const nothing = { jobs: [], exhausted: [], nowUs: 0, nextDueUs: null, hasSwept: true };
+
+function createPlan() {
+  return createClaimPlan({
+    workerId: "w",
+    queues: ["default"],
+    names: ["note"],
+    leaseMs: 30_000,
+    leaseMsByName: {},
+    pollIntervalMs: 60_000,
+    pollsClosely: () => false,
+  });
+}
+
+type Plan = ReturnType<typeof createPlan>;
+
+/** Claims at `nowMs`, which takes a millisecond; tells how far back it looked. */
+function claim(
+  plan: Plan,
+  nowMs: number,
+  answer: ClaimAnswer = nothing,
+): number | null | "no sweep" {
+  const request = plan.next(nowMs, room);
+  if (request === undefined) throw new Error(`No claim was due at ${nowMs} ms.`);
+  plan.learn(request, { ...answer, hasSwept: request.sweep !== undefined }, nowMs, nowMs + 1);
+  return request.sweep === undefined ? "no sweep" : request.sweep.reachMs;
+}
+
+describe("a plan that polls once a minute", () => {
+  test("looks at everything first, and then sleeps", () => {
+    const plan = createPlan();
+    expect(claim(plan, 0)).toBeNull();
+    expect(plan.nextMs()).toBeGreaterThanOrEqual(60_000);
+  });
+
+  test("looks below its floor after a wake-up, near first and then to the beginning", () => {
+    const plan = createPlan();
+    claim(plan, 0);
+    plan.wake();
+    expect(claim(plan, 5)).toBe("no sweep");
+    const nearAtMs = plan.nextMs();
+    expect(nearAtMs).toBeLessThan(200);
+    expect(claim(plan, nearAtMs)).toBe(10_000);
+    const farAtMs = plan.nextMs();
+    expect(farAtMs).toBeLessThan(200);
+    expect(claim(plan, Math.max(farAtMs, nearAtMs + 2))).toBeNull();
+    expect(plan.nextMs()).toBeGreaterThanOrEqual(60_000);
+  });
+
+  test("owes a look for a wake-up that came while a claim was under way", () => {
+    const plan = createPlan();
+    const request = plan.next(0, room);
+    plan.wake();
+    if (request !== undefined) plan.learn(request, nothing, 0, 1);
+    expect(plan.nextMs()).toBe(0);
+    expect(claim(plan, 1)).toBe("no sweep");
+    expect(plan.nextMs()).toBeLessThan(200);
+  });
+});
