@@ -1,0 +1,81 @@
+import { expect, test } from "vitest";
+import type { ClaimAnswer, ClaimedJob } from "../../../src/queries/claimed-row.js";
+import { createClaimFloors } from "../../../src/worker/claim-floor.js";
+
+const SECOND_US = 1_000_000;
+const NOW_US = 1_000 * SECOND_US;
+
+function job(priority: number, atUs: number, id: number, queue = "default"): ClaimedJob {
+  return {
+    id,
+    queue,
+    name: "report",
+    priority,
+    attempts: 1,
+    maxAttempts: 10,
+    leaseVersion: 1,
+    expiredLeases: 0,
+    idempotencyKey: null,
+    payload: "{}",
+    place: { atUs, id },
+    createdMs: 0,
+    isProcessed: false,
+    isRecovered: false,
+  };
+}
+
+function answer(...jobs: ClaimedJob[]): ClaimAnswer {
+  return { jobs, exhausted: [], nowUs: NOW_US, nextDueUs: null, hasSwept: false };
+}
+
+const floorOf = (floors: ReturnType<typeof createClaimFloors>, priority: number) =>
+  floors.nextPairs().find((pair) => pair.priority === priority)?.floor;
+
+test("knows nothing at first: every pair is searched from the beginning", () => {
+  const pairs = createClaimFloors(["default"]).nextPairs();
+  expect(pairs.map((pair) => pair.priority)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+  expect(pairs.every((pair) => pair.floor === null)).toBe(true);
+});
+
+test("a full claim of an old backlog raises the floor to the furthest job, by time and id", () => {
+  const floors = createClaimFloors(["default"]);
+  floors.learn(floors.nextPairs(), answer(job(5, 10, 1), job(5, 10, 7)), 2);
+  expect(floorOf(floors, 5)).toEqual({ atUs: 10, id: 7 });
+});
+
+test("a floor stays a second behind the present, where transactions may still commit", () => {
+  const floors = createClaimFloors(["default"]);
+  floors.learn(floors.nextPairs(), answer(job(5, NOW_US - 10, 3)), 1);
+  expect(floorOf(floors, 5)).toEqual({ atUs: NOW_US - SECOND_US, id: 0 });
+});
+
+test("a claim that came back short has searched every pair", () => {
+  const floors = createClaimFloors(["default"]);
+  floors.learn(floors.nextPairs(), answer(job(5, 10, 1)), 2);
+  expect(floorOf(floors, 0)).toEqual({ atUs: NOW_US - SECOND_US, id: 0 });
+  expect(floorOf(floors, 9)).toEqual({ atUs: NOW_US - SECOND_US, id: 0 });
+});
+
+test("a full claim has searched the pairs before its last one, and none after it", () => {
+  const floors = createClaimFloors(["default"]);
+  floors.learn(floors.nextPairs(), answer(job(5, 10, 1)), 1);
+  expect(floorOf(floors, 4)).toEqual({ atUs: NOW_US - SECOND_US, id: 0 });
+  expect(floorOf(floors, 6)).toBeNull();
+});
+
+test("a sweep that finds late jobs does not lower a floor", () => {
+  const floors = createClaimFloors(["default"]);
+  floors.learn(floors.nextPairs(), answer(job(5, 500, 9)), 1);
+  floors.learn(floors.nextPairs(), answer(job(5, 20, 2)), 1);
+  expect(floorOf(floors, 5)).toEqual({ atUs: 500, id: 9 });
+});
+
+test("queues of equal priority take turns, and priority goes before turn", () => {
+  const floors = createClaimFloors(["a", "b"]);
+  const first = floors.nextPairs();
+  const second = floors.nextPairs();
+  expect(first.slice(0, 2).map((pair) => pair.queue)).not.toEqual(
+    second.slice(0, 2).map((pair) => pair.queue),
+  );
+  expect(second.map((pair) => pair.priority)).toEqual(first.map((pair) => pair.priority));
+});

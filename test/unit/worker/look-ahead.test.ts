@@ -1,0 +1,45 @@
+import { expect, test } from "vitest";
+import { createLookAhead } from "../../../src/worker/look-ahead.js";
+
+const lookAhead = (concurrency = 10, shortestLeaseMs = 30_000) =>
+  createLookAhead({ concurrency, shortestLeaseMs });
+
+test("fetches nothing ahead before a handler has shown how long it takes", () => {
+  expect(lookAhead().size()).toBe(0);
+});
+
+test("holds what fifty milliseconds will use up", () => {
+  const ahead = lookAhead(10);
+  ahead.observe(5, 100);
+  expect(ahead.size()).toBe(100);
+});
+
+test("hoards nothing for long handlers", () => {
+  const ahead = lookAhead(10);
+  ahead.observe(60_000, 100);
+  expect(ahead.size()).toBe(0);
+});
+
+test("shrinks at once when handlers turn slow", () => {
+  const ahead = lookAhead(10);
+  for (let run = 0; run < 100; run += 1) ahead.observe(0.1, 100);
+  ahead.observe(10_000, 100);
+  expect(ahead.size()).toBe(0);
+});
+
+test("is bounded whatever the speed, and by the size of the payloads", () => {
+  const ahead = lookAhead(1_000);
+  ahead.observe(0, 100);
+  const most = ahead.size();
+  expect(most).toBeGreaterThan(0);
+  expect(most).toBeLessThanOrEqual(400);
+  const heavy = lookAhead(1_000);
+  heavy.observe(0, 1_000_000);
+  expect(heavy.size()).toBe(4);
+});
+
+test("never holds more than a tenth of a lease will use up", () => {
+  const ahead = lookAhead(10, 100);
+  ahead.observe(1, 100);
+  expect(ahead.size()).toBe(100);
+});
