@@ -1,0 +1,135 @@
+import type { QueueEvent } from "drizzle-queue";
+import { expect, test } from "vitest";
+import { z } from "zod";
+import type { SettleAnswer } from "../../../src/queries/settle-jobs.js";
+import { defineJob } from "../../../src/registry/define-job.js";
+import { type HeldJob, holdJob } from "../../../src/worker/held-job.js";
+import { createSettleBuffer } from "../../../src/worker/settle-buffer.js";
+
+const definition = defineJob({ payload: z.object({}) });
+
+function held(id: number): HeldJob {
+  const job = holdJob(
+    {
+      id,
+      queue: "default",
+      name: "report",
+      priority: 5,
+      attempts: 1,
+      maxAttempts: 10,
+      leaseVersion: 1,
+      expiredLeases: 0,
+      idempotencyKey: null,
+      payload: "{}",
+      place: { atUs: 0, id },
+      createdMs: 0,
+      isProcessed: false,
+      isRecovered: false,
+    },
+    definition,
+    0,
+  );
+  job.phase = "ending";
+  return job;
+}
+
+function buffer(retention: "keep" | 0 = "keep") {
+  const settled: number[] = [];
+  const lost: number[] = [];
+  const events: QueueEvent[] = [];
+  const settles = createSettleBuffer({
+    retention,
+    isBusy: () => true,
+    onSettled: (job) => settled.push(job.job.id),
+    onLost: (job) => lost.push(job.job.id),
+    emit: (event) => events.push(event),
+  });
+  return { settles, settled, lost, events };
+}
+
+const done = { kind: "done", result: null, by: "handler" } as const;
+const nothing = new Map<number, SettleAnswer>();
+const violation = (code: string) => Object.assign(new Error("refused"), { code });
+
+test("outcomes gather for a moment, unless a statement leaves anyhow", () => {
+  const { settles } = buffer();
+  settles.add(held(1), done);
+  expect(settles.take(performance.now(), false)).toBeUndefined();
+  settles.add(held(2), done);
+  expect(settles.take(performance.now(), true)).toHaveLength(2);
+  expect(settles.size()).toBe(0);
+});
+
+test("what the answer does not name is settled", () => {
+  const { settles, settled, events } = buffer();
+  settles.add(held(1), done);
+  settles.answered(settles.take(0, true) ?? [], nothing);
+  expect(settled).toEqual([1]);
+  expect(events).toMatchObject([{ type: "job.done", jobId: 1, by: "handler" }]);
+});
+
+test("a locked row is tried again, later", () => {
+  const { settles, settled, lost } = buffer();
+  settles.add(held(1), done);
+  settles.answered(settles.take(0, true) ?? [], new Map([[1, "busy"]]));
+  expect([settled, lost]).toEqual([[], []]);
+  expect(settles.nextMs()).toBeGreaterThan(performance.now());
+  expect(settles.take(performance.now() + 1_000, true)).toHaveLength(1);
+});
+
+test("a row that another attempt holds is lost, and never forced", () => {
+  const { settles, settled, lost } = buffer();
+  settles.add(held(1), done);
+  settles.answered(settles.take(0, true) ?? [], new Map([[1, "lost"]]));
+  expect([settled, lost]).toEqual([[], [1]]);
+  expect(settles.size()).toBe(0);
+});
+
+test("after a lost answer, a row that has ended at our version was ended by us", () => {
+  const { settles, settled, lost } = buffer();
+  settles.add(held(1), done);
+  const batch = settles.take(0, true) ?? [];
+  expect(settles.errored(batch, new Error("Connection terminated"))).toBe(false);
+  settles.answered(settles.take(0, true) ?? [], new Map([[1, "settled"]]));
+  expect([settled, lost]).toEqual([[1], []]);
+});
+
+test("without a lost answer, a row that has ended was ended by somebody else", () => {
+  const { settles, settled, lost } = buffer();
+  settles.add(held(1), done);
+  settles.answered(settles.take(0, true) ?? [], new Map([[1, "settled"]]));
+  expect([settled, lost]).toEqual([[], [1]]);
+});
+
+test("one row that the server refuses is singled out by halving", () => {
+  const { settles, settled } = buffer(0);
+  for (let id = 1; id <= 8; id += 1) settles.add(held(id), done);
+  const sizes: number[] = [];
+  let batch = settles.take(0, true);
+  while (batch !== undefined) {
+    sizes.push(batch.length);
+    const bad = batch.find(({ item }) => item.id === 6 && item.settlement.way === "remove");
+    if (bad === undefined) settles.answered(batch, nothing);
+    else expect(settles.errored(batch, violation("23503"))).toBe(true);
+    batch = settles.take(0, true);
+  }
+  expect(settled.toSorted()).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
+  expect(sizes[0]).toBe(8);
+});
+
+test("an outcome that cannot be stored ends as a failed job with plain text", () => {
+  const { settles } = buffer();
+  settles.add(held(1), { ...done, result: '"x"' });
+  settles.errored(settles.take(0, true) ?? [], violation("22P05"));
+  const [reduced] = settles.take(0, true) ?? [];
+  expect(reduced?.item.settlement).toMatchObject({ way: "end", status: "failed", result: null });
+});
+
+test("what was lost while it waited does not leave", () => {
+  const { settles } = buffer();
+  const job = held(1);
+  settles.add(job, done);
+  job.phase = "over";
+  expect(settles.take(0, true)).toBeUndefined();
+  expect(settles.size()).toBe(0);
+});
