@@ -30,7 +30,7 @@ describe("the optional SQL", () => {
           "options": [
             "fillfactor=45",
             "autovacuum_vacuum_scale_factor=0.01",
-            "autovacuum_vacuum_threshold=1000",
+            "autovacuum_vacuum_cost_delay=0",
           ],
           "toast": null,
         },

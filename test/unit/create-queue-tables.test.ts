@@ -1,4 +1,5 @@
-import { getTableConfig } from "drizzle-orm/pg-core";
+import { getTableColumns } from "drizzle-orm";
+import { getTableConfig, type PgTable } from "drizzle-orm/pg-core";
 import {
   createQueueTables,
   queueExtrasSql,
@@ -9,11 +10,16 @@ import {
 } from "drizzle-queue/schema";
 import { describe, expect, test } from "vitest";
 import { tableNames } from "../../src/schema/table-names.js";
+import {
+  plainJobs,
+  plainProcessedKeys,
+  plainWorkers,
+} from "../migrations/fixtures/app/plain-tables.js";
 
 /** PostgreSQL cuts what is longer without a word, and two names could become one. */
 const MAX_IDENTIFIER_BYTES = 63;
 
-function namesOf(table: Parameters<typeof getTableConfig>[0]): (string | undefined)[] {
+function namesOf(table: PgTable): (string | undefined)[] {
   const { name, indexes, checks, columns } = getTableConfig(table);
   return [
     name,
@@ -76,5 +82,27 @@ describe("createQueueTables", () => {
   ])("refuses %s", (_, place) => {
     for (const make of [createQueueTables, queueExtrasSql, tableNames])
       expect(() => make(place)).toThrow(expect.objectContaining({ code: "INVALID_OPTION" }));
+  });
+});
+
+describe("the declared types of the tables", () => {
+  // The declarations are proved to equal those of the plain tables; this is the other half.
+  test.each([
+    [queueJobs, plainJobs],
+    [queueProcessedKeys, plainProcessedKeys],
+    [queueWorkers, plainWorkers],
+  ])("are those of the columns that are there", (table, plain) => {
+    const shape = (of: PgTable) =>
+      Object.entries(getTableColumns(of)).map(([key, column]) => ({
+        key,
+        name: column.name,
+        type: column.getSQLType(),
+        dataType: column.dataType,
+        notNull: column.notNull,
+        default: column.default,
+        primary: column.primary,
+        identity: column.generatedIdentity?.type,
+      }));
+    expect(shape(table)).toEqual(shape(plain));
   });
 });
