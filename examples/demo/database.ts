@@ -9,6 +9,9 @@ export type Database = NodePgDatabase<typeof schema> & { readonly $client: pg.Po
 export function connect(url: string, name: string): Database {
   const pool = new pg.Pool({ connectionString: url, application_name: name });
   // A connection that is lost while idle would end the process if nobody listened.
-  pool.on("error", (error) => console.error(`${name} lost a connection: ${error.message}`));
+  pool.on("error", (error) => {
+    // Not of interest once it is being closed.
+    if (!pool.ending) console.error(`${name} lost a connection: ${error.message}`);
+  });
   return drizzle(pool, { schema });
 }

@@ -29,15 +29,29 @@ const drawings: Record<ReportKind, Drawing> = {
   routes: {
     title: "Where the flights go",
     transform: [
-      { joinaggregate: [{ op: "count", as: "n" }], groupby: ["destination"] },
-      { window: [{ op: "dense_rank", as: "rank" }], sort: [{ field: "n", order: "descending" }] },
-      { filter: "datum.rank <= 9" },
+      {
+        aggregate: [
+          { op: "count", as: "flights" },
+          { op: "mean", field: "delayMinutes", as: "delayMinutes" },
+        ],
+        groupby: ["destination"],
+      },
+      {
+        window: [{ op: "row_number", as: "place" }],
+        sort: [{ field: "flights", order: "descending" }],
+      },
+      { filter: "datum.place <= 10" },
     ],
     mark: { type: "bar", cornerRadiusEnd: 2 },
     encoding: {
       y: { field: "destination", type: "nominal", sort: "-x", title: null },
-      x: count,
-      color: { ...meanDelay, scale: delayScale, legend: null },
+      x: { field: "flights", type: "quantitative" },
+      color: {
+        field: "delayMinutes",
+        type: "quantitative",
+        scale: delayScale,
+        legend: null,
+      },
     },
   },
   punctuality: {
@@ -48,10 +62,8 @@ const drawings: Record<ReportKind, Drawing> = {
       x: { bin: { step: 5 }, field: "delayMinutes", type: "quantitative", title: "minutes late" },
       y: count,
       color: {
-        bin: { step: 5 },
-        field: "delayMinutes",
-        type: "quantitative",
-        scale: { range: ["#2a9d8f", "#f1e9d2", "#e76f51"] },
+        ...meanDelay,
+        scale: { ...delayScale, domain: [-30, 45] },
         legend: null,
       },
     },

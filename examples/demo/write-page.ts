@@ -2,6 +2,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import type { TopLevelSpec } from "vega-lite";
 import { drawSpec } from "./draw-chart.js";
+import { REPORT_KINDS } from "./jobs.js";
 import type { FinishedReport, Stretch } from "./read-story.js";
 
 /** What the page shows. */
@@ -46,7 +47,7 @@ function timelineOf(stretches: readonly Stretch[]): TopLevelSpec {
         field: "ended",
         type: "nominal",
         scale: { domain: kinds, range: ["#2a9d8f", "#d62828", "#f4a261"] },
-        legend: { title: null, orient: "top", symbolType: "square" },
+        legend: { title: null, orient: "top", symbolType: "square", labelLimit: 0 },
       },
     },
   };
@@ -58,7 +59,11 @@ function pageOf({ summary, figures, reports }: PageContent, timeline: string): s
   );
   const airports = [...new Set(reports.map(({ airport }) => airport))];
   const sections = airports.map((airport) =>
-    sectionOf(reports.filter((report) => report.airport === airport)),
+    sectionOf(
+      REPORT_KINDS.flatMap((kind) =>
+        reports.filter((report) => report.airport === airport && report.kind === kind),
+      ),
+    ),
   );
   return `<!doctype html>
 <html lang="en">

@@ -22,7 +22,10 @@ export async function openExample<Schema extends Record<string, unknown>>(
   console.log(`Database: ${database.description}`);
   const pool = new pg.Pool({ connectionString: database.url });
   // A connection that is lost while idle would end the process if nobody listened.
-  pool.on("error", (error) => console.error("Lost a connection:", error.message));
+  pool.on("error", (error) => {
+    // Not of interest once it is being closed.
+    if (!pool.ending) console.error("Lost a connection:", error.message);
+  });
   const db = drizzle(pool, { schema });
   const statements = await generateMigration(generateDrizzleJson({}), generateDrizzleJson(schema));
   for (const statement of statements) await db.execute(sql.raw(statement));
