@@ -44,7 +44,7 @@ const NEAR_REACH_MS = 10_000;
 /** Near sweeps are at least this far apart; while there is more to do than hands, lateness costs nothing. */
 const NEAR_INTERVAL_MS = 50;
 const NEAR_INTERVAL_WITH_BACKLOG_MS = 500;
-/** Sweeps take at most a tenth of the time: the next is this many durations away. */
+/** Near sweeps, and far ones, take at most a tenth of the time: the next is this many durations away. */
 const REST = 9;
 
 /** Creates a plan that starts with a look at everything. */
@@ -90,7 +90,8 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
     const nearMs = goesOn
       ? 0
       : jittered(hasBacklog ? NEAR_INTERVAL_WITH_BACKLOG_MS : NEAR_INTERVAL_MS);
-    nextNearMs = Math.max(restMs, nowMs + nearMs);
+    // A far sweep's length is no measure for near ones: late commits would wait for it.
+    nextNearMs = Math.max(sweep.reachMs === null ? nowMs : restMs, nowMs + nearMs);
   };
 
   /** What is owed once the answer is known; asked again where nobody swept. */
