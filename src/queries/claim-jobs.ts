@@ -213,7 +213,7 @@ const sweepParts = `
       finished_at = case when attempts < max_attempts then null else statement_timestamp() end,
       lease_until = case when attempts < max_attempts then ${leaseEnd} end,
       attempts = least(attempts + 1, max_attempts),
-      expired_leases = expired_leases + (lease_until is not null)::int,
+      expired_leases = least(expired_leases + (lease_until is not null)::int, 32767),
       lease_version = lease_version + 1, locked_by = $worker, started_at = statement_timestamp(),
       last_error = 'LEASE_EXPIRED: the worker that held this job was lost',
       error_history = case when jsonb_array_length(error_history) >= 10 then error_history - 0 else coalesce(error_history, '[]') end
