@@ -7,8 +7,8 @@ export interface PgTransaction extends PgExecutor {
 
 /** A Drizzle PostgreSQL database that can open transactions, structurally. */
 export interface PgDatabase extends PgExecutor {
-  // A method: its parameters are compared in either direction, so both majors' declarations fit.
-  transaction(run: (tx: never) => Promise<unknown>, config?: object): Promise<unknown>;
+  // What a callback is given is compared strictly, so this must be what a database really hands out.
+  transaction(run: (tx: PgTransaction) => Promise<unknown>, config?: object): Promise<unknown>;
 }
 
 /**
