@@ -20,8 +20,8 @@ export interface EventError {
   readonly code: string | undefined;
 }
 
-/** Which of a worker's own connections an event speaks of. */
-export type ConnectionRole = "main" | "renewal" | "listen";
+/** Which connection an event speaks of: one of the worker's own, or `app`, one of the app's pool. */
+export type ConnectionRole = "main" | "renewal" | "listen" | "app";
 
 /**
  * Everything that can be observed, discriminated by `type`; docs/telemetry.md lists it.

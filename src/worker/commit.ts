@@ -38,6 +38,8 @@ export function createCommit(options: CommitOptions): CommitJob {
     try {
       await options.db.transaction(
         async (tx) => {
+          // The app's pool may have kept it waiting for long.
+          refuseWhenAborted(held);
           await limitTransaction(drizzleExecutor(tx), leaseEndMs(held) - monotonicMs());
           result = await effect(tx as never);
           transactionId = await complete(options, held, drizzleExecutor(tx), result);
@@ -67,10 +69,13 @@ function refuseWhenOver(held: HeldJob): void {
       "commit was called again while or after it succeeded. Put all effects into one commit.",
     );
   }
-  if (held.abortReason !== undefined && held.abortReason.code !== "WORKER_STOPPING")
-    throw held.abortReason;
+  refuseWhenAborted(held);
   if (held.phase !== "running")
     throw attemptError(held, "LEASE_LOST", "commit was called after the attempt had ended.");
+}
+
+function refuseWhenAborted({ abortReason }: HeldJob): void {
+  if (abortReason !== undefined && abortReason.code !== "WORKER_STOPPING") throw abortReason;
 }
 
 async function complete(

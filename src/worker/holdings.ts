@@ -27,8 +27,10 @@ export interface Holdings {
   timeOut(held: HeldJob): void;
   cancel(held: HeldJob): void;
   freeStuck(nowMs: number): void;
-  /** Takes no more jobs and gives back those that have not started; tells how many. */
-  close(): number;
+  /** Takes no more jobs and gives back those that have not started, now or when they come in. */
+  close(): void;
+  /** How many were given back since. */
+  released(): number;
   /** Tells every handler that the worker stops. */
   abortAll(): void;
   /** Resolves when no handler runs. */
@@ -58,6 +60,7 @@ export function createHoldings(options: HoldingsOptions): Holdings {
   const held = new Map<number, HeldJob>();
   const lookAhead = createLookAhead(options);
   let isClosed = false;
+  let released = 0;
 
   const drop = (job: HeldJob): void => {
     job.phase = "over";
@@ -101,7 +104,21 @@ export function createHoldings(options: HoldingsOptions): Holdings {
     end(job, outcome);
   };
 
-  const slots = createSlots({ concurrency, run, onFree: options.onChange, emit });
+  /** A commit that hangs must not hold its job; if it comes through after all, the server lets one of the two win. */
+  const giveUp = (job: HeldJob): void => end(job, outcomeOf(job.abortReason, job));
+
+  const giveBack = (job: HeldJob): void => {
+    released += 1;
+    end(job, { kind: "release" });
+  };
+
+  const slots = createSlots({
+    concurrency,
+    run,
+    onStuck: giveUp,
+    onFree: options.onChange,
+    emit,
+  });
 
   const hold = (job: ClaimedJob, sentAtMs: number): HeldJob | undefined => {
     const definition = jobs[job.name];
@@ -110,7 +127,7 @@ export function createHoldings(options: HoldingsOptions): Holdings {
     held.set(job.id, taken);
     if (job.isRecovered) emit?.({ type: "lease.expired", ...eventAttempt(taken), retried: true });
     emit?.({ type: "job.claimed", ...eventAttempt(taken), workerId: options.workerId });
-    if (isClosed) end(taken, { kind: "release" });
+    if (isClosed) giveBack(taken);
     else if (job.isProcessed) end(taken, { kind: "done", result: null, by: "already_processed" });
     return taken.phase === "waiting" ? taken : undefined;
   };
@@ -148,8 +165,8 @@ export function createHoldings(options: HoldingsOptions): Holdings {
     timeOut(job) {
       const { timeoutMs } = job.definition;
       abortJob(job, "ATTEMPT_TIMED_OUT", `it ran longer than timeoutMs, ${timeoutMs} ms.`);
-      // A commit under way decides by itself: it either completes the job or errors.
-      if (job.commit === "none") end(job, outcomeOf(job.abortReason, job));
+      // A commit under way decides by itself, unless it hangs: it either completes the job or errors.
+      if (job.commit === "none") giveUp(job);
     },
     cancel(job) {
       abortJob(job, "JOB_CANCELLED", "it was cancelled.");
@@ -158,10 +175,9 @@ export function createHoldings(options: HoldingsOptions): Holdings {
     freeStuck: slots.freeStuck,
     close() {
       isClosed = true;
-      const unstarted = slots.withdraw();
-      for (const job of unstarted) end(job, { kind: "release" });
-      return unstarted.length;
+      for (const job of slots.withdraw()) giveBack(job);
     },
+    released: () => released,
     abortAll() {
       for (const job of slots.running())
         abortJob(job, "WORKER_STOPPING", "the worker is stopping.");

@@ -1,4 +1,4 @@
-import { isQueueError } from "../errors.js";
+import { isAttemptError, isQueueError } from "../errors.js";
 import { eventError, type QueueEvent } from "../instrumentation/instrumentation.js";
 import { parseResult, parseStored } from "../registry/parse-payload.js";
 import { monotonicMs } from "./clock.js";
@@ -24,41 +24,48 @@ export function createRunJob(options: RunJobOptions): RunJob {
     held.phase = "running";
     held.startedAtMs = monotonicMs();
     options.emit?.({ type: "job.started", ...eventAttempt(held) });
-    let commitInFlight: Promise<unknown> | undefined;
+    const commits: Promise<unknown>[] = [];
     const commit = (effect: (tx: never) => unknown): Promise<unknown> => {
       const running = options.commit(held, effect);
-      commitInFlight ??= running;
+      commits.push(running);
       return running;
     };
+    const reportLate = (error: unknown): void =>
+      options.emit?.({
+        type: "handler.errored_after_commit",
+        ...eventAttempt(held),
+        error: eventError(error),
+      });
     try {
       const payload = readPayload(held);
       const returned = await callHandler(options, held, payload, commit);
       // A commit that nobody awaited decides about the job all the same.
-      await commitInFlight;
-      if (held.commit === "committed") return { kind: "committed" };
+      const errors = await errorsOf(commits);
+      if (held.commit === "committed") {
+        for (const error of errors.filter(isSecondCommit)) reportLate(error);
+        return { kind: "committed" };
+      }
+      if (errors.length > 0) throw errors.findLast((error) => !isSecondCommit(error)) ?? errors[0];
       return {
         kind: "done",
         result: resultText(held, returned, options.maxResultBytes),
         by: "handler",
       };
     } catch (error) {
-      await settled(commitInFlight);
-      if (held.commit === "committed") {
-        options.emit?.({
-          type: "handler.errored_after_commit",
-          ...eventAttempt(held),
-          error: eventError(error),
-        });
-      }
+      await Promise.allSettled(commits);
+      if (held.commit === "committed") reportLate(error);
       return outcomeOf(error, held);
     }
   };
 }
 
-/** Waits for a promise whichever way it ends; its error has been seen by the handler. */
-async function settled(promise: Promise<unknown> | undefined): Promise<void> {
-  await Promise.allSettled([promise]);
+/** Waits for commits, whichever way they end, and gives the errors of those that failed. */
+async function errorsOf(commits: readonly Promise<unknown>[]): Promise<unknown[]> {
+  const results = await Promise.allSettled(commits);
+  return results.flatMap((result) => (result.status === "rejected" ? [result.reason] : []));
 }
+
+const isSecondCommit = (error: unknown): boolean => isAttemptError(error, "COMMITTED_TWICE");
 
 function readPayload(held: HeldJob): unknown {
   const stored = parseStored(held.definition, JSON.parse(held.job.payload));

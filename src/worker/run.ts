@@ -15,6 +15,7 @@ import { createClaimLoop } from "./claim-loop.js";
 import { createClaimPlan } from "./claim-plan.js";
 import { createCommit } from "./commit.js";
 import { type Connection, createConnection } from "./connection.js";
+import { watchAppPool } from "./drivers/app-pool.js";
 import type { Driver } from "./drivers/driver.js";
 import { createHoldings } from "./holdings.js";
 import { createLeaseKeeper } from "./lease-keeper.js";
@@ -61,6 +62,10 @@ export function createRun(options: RunOptions): Run {
       throughPooler: settings.throughPooler,
       emit,
     });
+  const unwatchAppPool = watchAppPool(
+    (options.db as { readonly $client?: unknown }).$client,
+    (error) => emit?.({ type: "connection.lost", role: "app", error: eventError(error) }),
+  );
   const main = connect("main");
   // An answer that comes after the lease has run out would be of no use.
   const renewal = connect("renewal", Math.min(STATEMENT_DEADLINE_MS, leases.shortestMs / 2));
@@ -186,6 +191,7 @@ export function createRun(options: RunOptions): Run {
         },
         gracePeriodMs,
       });
+      unwatchAppPool();
       emit?.({ type: "worker.stopped", workerId, ...stopReport });
       return stopReport;
     },

@@ -26,13 +26,15 @@ export interface SlotsOptions {
   readonly concurrency: number;
   /** Runs a handler to its end; never rejects. */
   readonly run: (held: HeldJob) => Promise<void>;
+  /** Called when a handler has gone on for long after its abort and lost its slot. */
+  readonly onStuck: (held: HeldJob) => void;
   /** Called when a slot has become free and nobody waits for it. */
   readonly onFree: () => void;
   readonly emit: ((event: QueueEvent) => void) | undefined;
 }
 
 /** Creates `concurrency` free slots. */
-export function createSlots({ concurrency, run, onFree, emit }: SlotsOptions): Slots {
+export function createSlots({ concurrency, run, onStuck, onFree, emit }: SlotsOptions): Slots {
   const running = new Set<HeldJob>();
   /** Handlers that still run but no longer count. */
   const stuck = new Set<HeldJob>();
@@ -99,6 +101,7 @@ export function createSlots({ concurrency, run, onFree, emit }: SlotsOptions): S
           running.delete(held);
           stuck.add(held);
           emit?.({ type: "handler.stuck", ...eventAttempt(held), stuck: stuck.size });
+          onStuck(held);
           fill();
           onFree();
         }

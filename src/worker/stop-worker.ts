@@ -36,7 +36,7 @@ const CLOSE_MS = 400;
 export async function stopRun(options: StopOptions): Promise<StopReport> {
   const { holdings, loop, loopEnded, keeper } = options;
   const untilMs = monotonicMs() + options.gracePeriodMs;
-  const released = holdings.close();
+  holdings.close();
   await within(options.gracePeriodMs, holdings.idle());
   if (holdings.running().length > 0) {
     holdings.abortAll();
@@ -48,7 +48,7 @@ export async function stopRun(options: StopOptions): Promise<StopReport> {
   loop.end();
   keeper.stop();
   await within(CLOSE_MS * 1.25, options.close(CLOSE_MS));
-  return { released, abandoned };
+  return { released: holdings.released(), abandoned };
 }
 
 /** Waits for `promise`, but not longer than `timeoutMs`. */

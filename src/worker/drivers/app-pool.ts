@@ -1,0 +1,49 @@
+import { isPgPool } from "./node-postgres.js";
+
+/** The part of node-postgres' emitters that is used. */
+interface Emitter {
+  on(event: string, listener: (argument: never, client: never) => void): unknown;
+}
+
+type Watcher = (error: unknown) => void;
+
+/** Who wants to hear of each pool's lost connections; a pool is listened to once, and from then on. */
+const watchersOf = new WeakMap<object, Set<Watcher>>();
+
+/**
+ * Keeps the loss of one of the app pool's connections from ending the process.
+ *
+ * node-postgres emits such a loss as an "error" event, also while the
+ * connection is checked out for a transaction, and Node ends a process that
+ * listens to none. Whoever awaits a query on it is still rejected.
+ *
+ * @returns A function that ends the watching, not the protection.
+ */
+export function watchAppPool(client: unknown, onLost: Watcher): () => void {
+  if (!isPgPool(client)) return () => {};
+  let watchers = watchersOf.get(client);
+  if (watchers === undefined) {
+    watchers = new Set();
+    watchersOf.set(client, watchers);
+    protect(client as unknown as Emitter, watchers);
+  }
+  watchers.add(onLost);
+  return () => watchers.delete(onLost);
+}
+
+function protect(pool: Emitter, watchers: ReadonlySet<Watcher>): void {
+  const known = new WeakSet<object>();
+  const lost = new WeakSet<object>();
+  const tell = (error: unknown, client: object): void => {
+    // One loss may come as two errors: the server's last word, then the end of the stream.
+    if (lost.has(client)) return;
+    lost.add(client);
+    for (const watcher of watchers) watcher(error);
+  };
+  pool.on("error", tell);
+  pool.on("acquire", (client: Emitter & object) => {
+    if (known.has(client)) return;
+    known.add(client);
+    client.on("error", (error: unknown) => tell(error, client));
+  });
+}
