@@ -102,6 +102,8 @@ async function makeTemplate(client: pg.Client, serverUrl: string, name: string):
   await client.query(`drop database if exists ${unfinished} with (force)`);
   await client.query(`create database ${unfinished}`);
   const pool = new pg.Pool({ connectionString: withDatabase(serverUrl, unfinished), max: 1 });
+  // The sessions are ended below, maybe before the goodbye of pool.end() has arrived.
+  pool.on("error", () => undefined);
   try {
     await migrate(drizzle(pool), { migrationsFolder });
   } finally {
