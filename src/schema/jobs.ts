@@ -44,32 +44,32 @@ export type QueueJobsColumns = {
   id: PrimaryKey<Identity<BigInt53>>;
   availableAt: HasDefault<NotNull<Instant>>;
   createdAt: HasDefault<NotNull<Instant>>;
-  leaseVersion: HasDefault<NotNull<Int>>;
-  attempts: HasDefault<NotNull<Int>>;
   maxAttempts: HasDefault<NotNull<Int>>;
   payloadVersion: HasDefault<NotNull<Int>>;
   priority: HasDefault<NotNull<SmallInt>>;
   blockers: HasDefault<NotNull<SmallInt>>;
-  expiredLeases: HasDefault<NotNull<SmallInt>>;
   queue: NotNull<Text>;
   name: NotNull<Text>;
-  status: HasDefault<NotNull<Text<JobState>>>;
   payload: NotNull<Json>;
-  outcome: Text<JobOutcome>;
-  leaseUntil: Instant;
-  lockedBy: Text;
-  cancelRequestedAt: Instant;
   idempotencyKey: Text;
   inputHash: Bytes;
   orderingKey: Text;
   orderingSequence: BigInt53;
   parentId: BigInt53;
+  traceContext: Json;
+  cancelRequestedAt: Instant;
+  leaseVersion: HasDefault<NotNull<Int>>;
+  attempts: HasDefault<NotNull<Int>>;
+  expiredLeases: HasDefault<NotNull<SmallInt>>;
+  status: HasDefault<NotNull<Text<JobState>>>;
+  leaseUntil: Instant;
+  lockedBy: Text;
+  startedAt: Instant;
+  finishedAt: Instant;
+  outcome: Text<JobOutcome>;
   lastError: Text;
   errorHistory: Json<StoredError[]>;
   result: Json;
-  traceContext: Json;
-  startedAt: Instant;
-  finishedAt: Instant;
 };
 
 /** The jobs table. */
@@ -110,8 +110,10 @@ export function defineJobsTable<Name extends string>(
 }
 
 /**
- * Fixed-width columns that are never null come first, widest first: no padding
- * between them, and PostgreSQL finds each at a known offset.
+ * In the order that they have in a row. What is written once comes first, what
+ * each claim changes stands together behind it: the write-ahead log of an update
+ * holds a row from its first changed byte to its last, so a payload between two
+ * changed columns would be logged again with every claim.
  */
 function jobsColumns() {
   return {
@@ -120,10 +122,6 @@ function jobsColumns() {
     // transaction, which may be long ago.
     availableAt: instant("available_at").notNull().defaultNow(),
     createdAt: instant("created_at").notNull().defaultNow(),
-    // The fencing token: rises with each claim and never falls, over replays too.
-    leaseVersion: integer("lease_version").notNull().default(0),
-    // Counted at the claim, so that a crash counts.
-    attempts: integer("attempts").notNull().default(0),
     maxAttempts: integer("max_attempts").notNull().default(10),
     payloadVersion: integer("payload_version").notNull().default(1),
     // Smaller runs first.
@@ -131,18 +129,9 @@ function jobsColumns() {
     // What the job waits for beside time, as bits: 1 an earlier job of its ordering
     // key, 2 a slot, 4 a dependency. 0 is free.
     blockers: smallint("blockers").notNull().default(0),
-    // How often a lease of this job ran out: a job that kills its process shows here.
-    expiredLeases: smallint("expired_leases").notNull().default(0),
     queue: text("queue").notNull(),
     name: text("name").notNull(),
-    status: text("status").$type<JobState>().notNull().default("queued"),
     payload: jsonb("payload").notNull(),
-    // The final status once there is one, so that indexes can do without `status`.
-    outcome: text("outcome").$type<JobOutcome>(),
-    leaseUntil: instant("lease_until"),
-    // The claiming worker: `host:pid:random`.
-    lockedBy: text("locked_by"),
-    cancelRequestedAt: instant("cancel_requested_at"),
     idempotencyKey: text("idempotency_key"),
     // sha256 of the input as canonical JSON: tells an honest repeat of a key from a conflict.
     inputHash: bytes("input_hash"),
@@ -150,12 +139,25 @@ function jobsColumns() {
     orderingSequence: bigint("ordering_sequence", { mode: "number" }),
     // No foreign key: a parent may be pruned before its children.
     parentId: bigint("parent_id", { mode: "number" }),
+    traceContext: jsonb("trace_context"),
+    cancelRequestedAt: instant("cancel_requested_at"),
+    // The fencing token: rises with each claim and never falls, over replays too.
+    leaseVersion: integer("lease_version").notNull().default(0),
+    // Counted at the claim, so that a crash counts.
+    attempts: integer("attempts").notNull().default(0),
+    // How often a lease of this job ran out: a job that kills its process shows here.
+    expiredLeases: smallint("expired_leases").notNull().default(0),
+    status: text("status").$type<JobState>().notNull().default("queued"),
+    leaseUntil: instant("lease_until"),
+    // The claiming worker: `host:pid:random`.
+    lockedBy: text("locked_by"),
+    startedAt: instant("started_at"),
+    finishedAt: instant("finished_at"),
+    // The final status once there is one, so that indexes can do without `status`.
+    outcome: text("outcome").$type<JobOutcome>(),
     lastError: text("last_error"),
     errorHistory: jsonb("error_history").$type<StoredError[]>(),
     result: jsonb("result"),
-    traceContext: jsonb("trace_context"),
-    startedAt: instant("started_at"),
-    finishedAt: instant("finished_at"),
   };
 }
 

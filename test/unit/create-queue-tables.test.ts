@@ -93,16 +93,20 @@ describe("the declared types of the tables", () => {
     [queueWorkers, plainWorkers],
   ])("are those of the columns that are there", (table, plain) => {
     const shape = (of: PgTable) =>
-      Object.entries(getTableColumns(of)).map(([key, column]) => ({
-        key,
-        name: column.name,
-        type: column.getSQLType(),
-        dataType: column.dataType,
-        notNull: column.notNull,
-        default: column.default,
-        primary: column.primary,
-        identity: column.generatedIdentity?.type,
-      }));
+      Object.fromEntries(
+        Object.entries(getTableColumns(of)).map(([key, column]) => [
+          key,
+          {
+            name: column.name,
+            type: column.getSQLType(),
+            dataType: column.dataType,
+            notNull: column.notNull,
+            default: column.default,
+            primary: column.primary,
+            identity: column.generatedIdentity?.type,
+          },
+        ]),
+      );
     expect(shape(table)).toEqual(shape(plain));
   });
 });
