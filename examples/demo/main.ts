@@ -17,7 +17,7 @@ import { queueJobs } from "./schema.js";
 import { type ReportServer, startServer } from "./server.js";
 import { writePage } from "./write-page.js";
 
-const AIRPORTS = 24;
+const AIRPORTS = 16;
 const page = fileURLToPath(new URL("out/index.html", import.meta.url));
 const migrationsFolder = fileURLToPath(new URL("drizzle", import.meta.url));
 

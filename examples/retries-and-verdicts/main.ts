@@ -63,15 +63,8 @@ await db.transaction((tx) =>
     Object.keys(jobs).map((name) => ({ name: name as keyof typeof jobs, payload: {} })),
   ),
 );
-const ends = [
-  "job.done",
-  "job.done",
-  "job.failed",
-  "job.failed",
-  "job.failed",
-  "job.failed",
-] as const;
-for (const type of ends) await events.next(type);
+for (let done = 0; done < 2; done++) await events.next("job.done");
+for (let failed = 0; failed < 4; failed++) await events.next("job.failed");
 await worker.stop();
 
 const { queueJobs } = queueSchema;

