@@ -15,8 +15,11 @@ export interface EnqueueStatements {
   readonly withdraw: Template;
 }
 
-/** How often a key may be taken and freed again under our hands before we give up. */
-const MAX_ROUNDS = 10;
+/**
+ * How often a key may be taken and freed again under our hands before we give up.
+ * Against a tight loop of deletes, every second round may be lost.
+ */
+const MAX_ROUNDS = 100;
 
 /**
  * Inserts a job or finds the one that has its key.

@@ -1,0 +1,325 @@
+import { sql } from "drizzle-orm";
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { createQueue, type EnqueueOptions } from "../../src/index.js";
+import { createEventSpy } from "../support/events.js";
+import {
+  countingStatements,
+  type Fixture,
+  jobs,
+  openFixture,
+  queue,
+} from "./insert-jobs-fixture.js";
+
+let fixture: Fixture;
+beforeAll(async () => {
+  fixture = await openFixture();
+});
+afterAll(() => fixture.close());
+beforeEach(() =>
+  fixture.database.pool.query("truncate queue_jobs, queue_processed_keys, queue_workers"),
+);
+
+describe.each(["node-postgres", "postgres.js"] as const)("with %s", (driver) => {
+  test("one job is one statement and one row with the definition's settings", async () => {
+    const answer = await fixture.drivers[driver].transaction(async (transaction) => {
+      const { tx, sent } = countingStatements(transaction);
+      const enqueued = await queue.enqueue(tx, "anything", { a: [1, "10.5", null, true] });
+      expect(sent()).toBe(1);
+      return enqueued;
+    });
+    const rows = await fixture.rows();
+    expect(answer).toEqual({
+      id: rows[0]?.["id"],
+      name: "anything",
+      created: true,
+      status: "queued",
+    });
+    expect(rows).toEqual([
+      expect.objectContaining({
+        queue: "misc",
+        payload: { a: [1, "10.5", null, true] },
+        type: "object",
+        priority: 7,
+        max_attempts: 2,
+        attempts: 0,
+        status: "queued",
+        delay_ms: 0,
+        idempotency_key: null,
+        input_hash: null,
+      }),
+    ]);
+  });
+
+  test.each<[unknown, string]>([
+    ["10.5", "string"],
+    ['{"a":1}', "string"],
+    [10.5, "number"],
+    [true, "boolean"],
+    [[], "array"],
+    [[1, [2]], "array"],
+    [null, "null"],
+    [undefined, "null"],
+  ])("the payload %j is stored as the JSON %s, singly and in a batch", async (payload, type) => {
+    await fixture.drivers[driver].transaction(async (tx) => {
+      await queue.enqueue(tx, "anything", payload);
+      await queue.enqueueMany(tx, [{ name: "anything", payload }]);
+    });
+    const rows = await fixture.rows();
+    expect(rows.map((row) => row["type"])).toEqual([type, type]);
+    expect(rows.map((row) => row["payload"])).toEqual([payload ?? null, payload ?? null]);
+  });
+
+  test.each(["constructor", "__proto__"] as const)(
+    "a job called %s is like any other",
+    async (name) => {
+      const payload: unknown = JSON.parse(
+        '{"__proto__": {"x": 1}, "quote\'s": "\\"; drop table queue_jobs; --"}',
+      );
+      await fixture.drivers[driver].transaction((tx) =>
+        queue.enqueue(tx, name as "constructor", payload),
+      );
+      const rows = await fixture.rows();
+      expect(rows).toEqual([expect.objectContaining({ name })]);
+      expect(JSON.stringify(rows[0]?.["payload"])).toContain("__proto__");
+    },
+  );
+
+  test.each<[string, EnqueueOptions]>([
+    ["none", {}],
+    ["a delay", { delayMs: 90_000.5 }],
+    ["an instant", { runAt: new Date("2031-02-03T04:05:06.789Z") }],
+    ["an instant in the past", { runAt: new Date("1970-01-01T00:00:00Z") }],
+    [
+      "everything",
+      {
+        priority: 0,
+        queue: 'o\'clock "q" 🙂',
+        maxAttempts: 1,
+        idempotencyKey: ["a'", 1],
+        delayMs: 5,
+      },
+    ],
+    ["no key", { idempotencyKey: null }],
+    ["a hostile key", { idempotencyKey: `$1 '; select "x" -- \\ ${"k".repeat(400)}` }],
+  ])("each way in honours the options alike: %s", async (_, options) => {
+    const db = fixture.drivers[driver];
+    const ways = [
+      () => db.transaction((tx) => queue.enqueue(tx, "keyed", { id: "k" }, options)),
+      () =>
+        db.transaction((tx) =>
+          queue.enqueueMany(tx, [{ name: "keyed", payload: { id: "k" }, options }]),
+        ),
+      () =>
+        db.transaction((tx) =>
+          queue.enqueueMany(tx, [
+            {
+              name: "anything",
+              payload: 1,
+              options: { priority: 9, delayMs: 7, idempotencyKey: "z" },
+            },
+            { name: "keyed", payload: { id: "k" }, options },
+          ]),
+        ),
+      () => queue.enqueueNow(db, "keyed", { id: "k" }, options),
+    ];
+    const found: unknown[] = [];
+    for (const enqueue of ways) {
+      await fixture.database.pool.query("truncate queue_jobs");
+      await enqueue();
+      const [row] = await fixture.rows("name = 'keyed'");
+      const { id, age_ms, available_ms, delay_ms, ...rest } = row ?? {};
+      expect(id).toBeTypeOf("number");
+      expect(age_ms).toBeLessThan(10_000);
+      const dueMs = options.runAt?.getTime() ?? Number(available_ms);
+      expect(available_ms).toBe(dueMs);
+      const delayMs = options.runAt === undefined ? (options.delayMs ?? 0) : Number(delay_ms);
+      expect(delay_ms).toBeCloseTo(delayMs, 1);
+      found.push(rest);
+    }
+    expect(found).toEqual([found[0], found[0], found[0], found[0]]);
+    expect(found[0]).toMatchObject({
+      queue: options.queue ?? "default",
+      priority: options.priority ?? 5,
+      max_attempts: options.maxAttempts ?? 10,
+    });
+  });
+
+  test("10,000 jobs are one statement, answered and numbered in their order", async () => {
+    const items = Array.from({ length: 10_000 }, (_, index) =>
+      index % 3 === 0
+        ? ({ name: "keyed", payload: { id: `k${9_999 - index}` } } as const)
+        : ({
+            name: "report",
+            payload: { id: `r${index}` },
+            options: { priority: index % 10 },
+          } as const),
+    );
+    const answers = await fixture.drivers[driver].transaction(async (transaction) => {
+      const { tx, sent } = countingStatements(transaction);
+      const enqueued = await queue.enqueueMany(tx, items);
+      expect(sent()).toBe(1);
+      return enqueued;
+    });
+    const rows = await fixture.rows();
+    expect(rows).toHaveLength(10_000);
+    expect(answers.map(({ id }) => id)).toEqual(rows.map((row) => row["id"]));
+    expect(answers.every(({ created }) => created)).toBe(true);
+    expect(rows.map((row) => (row["payload"] as { id: string }).id)).toEqual(
+      items.map(({ payload }) => payload.id),
+    );
+  });
+
+  test("no jobs are no statement", async () => {
+    await fixture.drivers[driver].transaction(async (transaction) => {
+      const { tx, sent } = countingStatements(transaction);
+      expect(await queue.enqueueMany(tx, [])).toEqual([]);
+      expect(sent()).toBe(0);
+    });
+  });
+
+  test("a rolled-back transaction and a rolled-back savepoint leave no job", async () => {
+    const db = fixture.drivers[driver];
+    const failure = new Error("no");
+    await expect(
+      db.transaction(async (tx) => {
+        await queue.enqueue(tx, "report", { id: "gone" });
+        throw failure;
+      }),
+    ).rejects.toThrow(failure);
+    await db.transaction(async (tx) => {
+      await queue.enqueue(tx, "report", { id: "kept" });
+      const savepoint = tx.transaction(async (inner) => {
+        await queue.enqueue(inner, "report", { id: "gone too" });
+        throw failure;
+      });
+      await expect(savepoint).rejects.toThrow(failure);
+    });
+    expect((await fixture.rows()).map((row) => row["payload"])).toEqual([{ id: "kept", pages: 3 }]);
+  });
+
+  test("an enqueue that nobody awaits is still inside its transaction", async () => {
+    let floating: Promise<unknown> | undefined;
+    await fixture.drivers[driver].transaction(async (tx) => {
+      await queue.enqueue(tx, "report", { id: "awaited" });
+      floating = queue.enqueue(tx, "report", { id: "floating" });
+    });
+    await floating;
+    const { rows } = await fixture.database.pool.query(
+      "select count(*)::int as jobs, count(distinct xmin::text)::int as transactions from queue_jobs",
+    );
+    expect(rows).toEqual([{ jobs: 2, transactions: 1 }]);
+  });
+});
+
+test("times are those of the statement, not of the transaction's start", async () => {
+  await fixture.db.transaction(async (tx) => {
+    await tx.execute(sql`select pg_sleep(0.3)`);
+    await queue.enqueue(tx, "report", { id: "a" });
+    await queue.enqueueMany(tx, [{ name: "report", payload: { id: "b" } }]);
+    const { rows } = await tx.execute<{ late: boolean }>(
+      sql`select created_at > now() + interval '0.25 s' and available_at = created_at as late from queue_jobs`,
+    );
+    expect(rows.map(({ late }) => late)).toEqual([true, true]);
+  });
+});
+
+test.each(["America/St_Johns", "Asia/Kolkata", "Pacific/Kiritimati"])(
+  "runAt means the same in %s",
+  async (zone) => {
+    const runAt = new Date("2030-06-01T00:30:00Z");
+    await fixture.db.transaction(async (tx) => {
+      await tx.execute(sql`select set_config('timezone', ${zone}, true)`);
+      await queue.enqueue(tx, "report", { id: "a" }, { runAt });
+      await queue.enqueueMany(tx, [{ name: "report", payload: { id: "b" }, options: { runAt } }]);
+    });
+    expect((await fixture.rows()).map((row) => row["available_ms"])).toEqual([
+      runAt.getTime(),
+      runAt.getTime(),
+    ]);
+  },
+);
+
+test("tables in another place, with a name that looks like a parameter", async () => {
+  const elsewhere = createQueue({ jobs, tables: { schema: "my 'own' $2", prefix: "$1_{jobs}" } });
+  const { pool } = fixture.database;
+  await pool.query("create schema \"my 'own' $2\"");
+  for (const table of ["jobs", "processed_keys", "workers"]) {
+    await pool.query(
+      `create table "my 'own' $2"."$1_{jobs}${table}" (like queue_${table} including all)`,
+    );
+  }
+  await fixture.db.transaction(async (tx) => {
+    await elsewhere.enqueue(tx, "report", { id: "a" });
+    const first = await elsewhere.enqueue(tx, "keyed", { id: "b" });
+    const many = await elsewhere.enqueueMany(tx, [
+      { name: "keyed", payload: { id: "b" } },
+      { name: "report", payload: { id: "c" } },
+    ]);
+    expect(many.map(({ created }) => created)).toEqual([false, true]);
+    expect(many[0]?.id).toBe(first.id);
+  });
+  expect(await fixture.rows()).toEqual([]);
+  await pool.query("drop schema \"my 'own' $2\" cascade");
+});
+
+test("each enqueued job is an event, without its payload", async () => {
+  const spy = createEventSpy();
+  const observed = createQueue({ jobs, instrumentation: spy.listener });
+  const answers = await fixture.db.transaction(async (tx) => [
+    await observed.enqueue(tx, "keyed", { id: "secret" }),
+    ...(await observed.enqueueMany(tx, [
+      { name: "keyed", payload: { id: "secret" } },
+      { name: "anything", payload: "secret" },
+    ])),
+  ]);
+  expect(spy.all()).toEqual([
+    {
+      type: "job.enqueued",
+      jobId: answers[0]?.id,
+      jobName: "keyed",
+      queue: "default",
+      created: true,
+    },
+    {
+      type: "job.enqueued",
+      jobId: answers[0]?.id,
+      jobName: "keyed",
+      queue: "default",
+      created: false,
+    },
+    {
+      type: "job.enqueued",
+      jobId: answers[2]?.id,
+      jobName: "anything",
+      queue: "misc",
+      created: true,
+    },
+  ]);
+});
+
+test("a listener that throws does no harm", async () => {
+  const warn = vi.spyOn(console, "warn").mockReturnValue(undefined);
+  const event = () => {
+    throw new Error("listener");
+  };
+  const observed = createQueue({ jobs, instrumentation: { event } });
+  await fixture.db.transaction(async (tx) => {
+    await observed.enqueue(tx, "report", { id: "a" });
+    await observed.enqueue(tx, "report", { id: "b" });
+  });
+  expect(await fixture.rows()).toHaveLength(2);
+  expect(warn).toHaveBeenCalledTimes(1);
+  warn.mockRestore();
+});
+
+test("a job with the largest payload that is allowed", async () => {
+  const payload = "x".repeat(65_534);
+  await fixture.db.transaction(async (tx) => {
+    await queue.enqueue(tx, "anything", payload);
+    await expect(queue.enqueue(tx, "anything", `${payload}x`)).rejects.toMatchObject({
+      code: "INVALID_PAYLOAD",
+    });
+    await queue.enqueueMany(tx, [{ name: "anything", payload }]);
+  });
+  expect(await fixture.rows()).toHaveLength(2);
+});
