@@ -133,9 +133,17 @@ const cut = (text: string): string => text.slice(0, MAX_MESSAGE_LENGTH);
  */
 export function underlyingError(thrown: unknown): unknown {
   if (typeof thrown !== "object" || thrown === null) return thrown;
-  if (!("query" in thrown && "params" in thrown)) return thrown;
+  if (!("query" in thrown && "params" in thrown)) return withoutValue(thrown);
   const { cause } = thrown as { readonly cause?: unknown };
-  return cause ?? { name: "DrizzleQueryError", message: "A query failed." };
+  return withoutValue(cause ?? { name: "DrizzleQueryError", message: "A query failed." });
+}
+
+/** PostgreSQL's data exceptions (class 22) end with the value that they are about, in quotes. */
+function withoutValue(error: unknown): unknown {
+  const { name, message, code } = error as ErrorLike;
+  const isDataException = typeof code === "string" && /^22[0-9A-Z]{3}$/.test(code);
+  if (!isDataException || typeof message !== "string") return error;
+  return { name, code, message: message.split('"', 1)[0]?.replace(/[:\s]+$/, "") };
 }
 
 /**

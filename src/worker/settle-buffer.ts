@@ -17,7 +17,7 @@ import { isDataError, isForeignKeyViolation, sqlState } from "./sql-errors.js";
 /** One outcome on its way to the database. */
 export interface Settling {
   readonly held: HeldJob;
-  readonly outcome: Exclude<Outcome, { kind: "lost" }>;
+  outcome: Exclude<Outcome, { kind: "lost" }>;
   item: SettleItem;
   /** An earlier statement with it was left without an answer: it may have been written. */
   isResent: boolean;
@@ -162,18 +162,16 @@ export function createSettleBuffer(options: SettleBufferOptions): SettleBuffer {
   };
 
   function reduce(settling: Settling, error: unknown): boolean {
-    if (settling.outcome.kind === "committed") return true;
+    const { held, outcome } = settling;
+    if (outcome.kind === "committed") return true;
     if (settling.isReduced) {
       lose(settling);
       return true;
     }
     settling.isReduced = true;
-    settling.item = {
-      ...settling.item,
-      settlement: isForeignKeyViolation(error)
-        ? { way: "complete" }
-        : refusal(`The outcome could not be stored (SQLSTATE ${sqlState(error) ?? "unknown"}).`),
-    };
+    const mayStay = outcome.kind === "done" && isForeignKeyViolation(error);
+    if (!mayStay) settling.outcome = { kind: "fail", error: refusal(error) };
+    settling.item = settleItemOf(held, settling.outcome, "keep") ?? settling.item;
     split.push([settling]);
     return true;
   }
@@ -188,22 +186,8 @@ function stillOurs(settlings: readonly Settling[]): Settling[] {
   );
 }
 
-function refusal(message: string): SettleItem["settlement"] {
-  const error = {
-    attempt: null,
-    at: null,
-    code: "OUTCOME_REFUSED",
-    name: "QueueError",
-    message,
-    stack: null,
-  };
-  return {
-    way: "end",
-    status: "failed",
-    delayMs: null,
-    isUncounted: false,
-    error: JSON.stringify(error),
-    errorLine: `OUTCOME_REFUSED: ${message}`,
-    result: null,
-  };
+/** Tells of an outcome that the server would not store, such as one that a trigger of the app refuses. */
+function refusal(error: unknown): unknown {
+  const message = `The outcome could not be stored (SQLSTATE ${sqlState(error) ?? "unknown"}).`;
+  return { name: "QueueError", code: "OUTCOME_REFUSED", message };
 }
