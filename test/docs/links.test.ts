@@ -1,0 +1,81 @@
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { dirname, join, normalize } from "node:path";
+import { expect, test } from "vitest";
+import { type Page, projectFolder, prose, readPage, readPages } from "./pages.js";
+
+const pages = readPages();
+
+test("every link in the docs leads to a file and a heading that are there", () => {
+  const links = pages.flatMap((page) => linksOf(page).map((target) => ({ page, target })));
+  expect(links.length).toBeGreaterThan(50);
+  const broken = links.filter(({ page, target }) => !resolves(page, target));
+  expect(broken.map(({ page, target }) => `${page.path}: ${target}`)).toEqual([]);
+});
+
+test("every page of the manual can be reached from the README", () => {
+  const reached = new Set<string>();
+  const visit = (path: string): void => {
+    if (reached.has(path)) return;
+    reached.add(path);
+    const page = readPage(path);
+    for (const target of linksOf(page)) {
+      const [file = ""] = target.split("#");
+      if (file.endsWith(".md") && !isElsewhere(target)) visit(pathOf(page, file));
+    }
+  };
+  visit("README.md");
+  expect(pages.map(({ path }) => path).filter((path) => !reached.has(path))).toEqual([]);
+});
+
+test("the README and the decisions keep to their length", () => {
+  const lengthOf = ({ text }: Page): number => text.trimEnd().split("\n").length;
+  const tooLong = pages.filter((page) => {
+    if (page.path === "README.md") return lengthOf(page) > 150;
+    return page.path.startsWith("docs/adr/") && lengthOf(page) > 60;
+  });
+  expect(tooLong.map(({ path }) => path)).toEqual([]);
+});
+
+test("every decision that the source cites is there", () => {
+  const cited = new Set(
+    ["claim-jobs.ts"].flatMap((file) =>
+      [
+        ...readFileSync(join(projectFolder, "src/queries", file), "utf8").matchAll(/ADR (\d{4})/g),
+      ].map(([, number]) => number),
+    ),
+  );
+  const known = pages.map(({ path }) => /^docs\/adr\/(\d{4})-/.exec(path)?.[1]);
+  expect([...cited].filter((number) => !known.includes(number))).toEqual([]);
+  expect(cited.size).toBeGreaterThan(0);
+});
+
+function linksOf(page: Page): readonly string[] {
+  return [...prose(page).matchAll(/\]\(([^)\s]+)\)/g)].map(([, target]) => target ?? "");
+}
+
+const isElsewhere = (target: string): boolean => target.startsWith("https://");
+
+const pathOf = (page: Page, file: string): string =>
+  file === "" ? page.path : normalize(join(dirname(page.path), file)).replaceAll("\\", "/");
+
+function resolves(page: Page, target: string): boolean {
+  if (isElsewhere(target)) return true;
+  const [file = "", anchor] = target.split("#");
+  const path = pathOf(page, file);
+  if (path.startsWith("..") || !existsSync(join(projectFolder, path))) return false;
+  if (anchor === undefined) return true;
+  if (!path.endsWith(".md") || !statSync(join(projectFolder, path)).isFile()) return false;
+  return headingsOf(readPage(path)).includes(anchor);
+}
+
+/** The anchors that a Markdown page gives its headings. */
+function headingsOf(page: Page): readonly string[] {
+  return [...page.text.replaceAll(/^```[\s\S]*?^```$/gm, "").matchAll(/^#+ (.+)$/gm)].map(
+    ([, heading]) =>
+      (heading ?? "")
+        .toLowerCase()
+        .replaceAll(/[^\p{L}\p{N}\s_-]/gu, "")
+        .trim()
+        .replaceAll(/\s/g, "-"),
+  );
+}
