@@ -81,8 +81,10 @@ const lease = `lease as materialized (select $leases::text::jsonb as by_name)`;
 const claimedColumns = `
   id, queue, name, priority, status, attempts, max_attempts, lease_version, expired_leases, idempotency_key,
   payload::text as payload,
-  (extract(epoch from available_at) * 1000000)::bigint as available_us,
-  (extract(epoch from created_at) * 1000)::float8 as created_ms,
+  -- date_part, not extract: that computes in numeric, which took 4 % of the statement's time.
+  -- Rounded to microseconds a double is exact until the year 2106, and floors are in the past.
+  round(date_part('epoch', available_at) * 1000000)::bigint as available_us,
+  date_part('epoch', created_at) * 1000 as created_ms,
   -- Not "exists": that may be planned as a hash of the whole table. The limit keeps it a probe.
   case when idempotency_key is not null then (
     select true from {processedKeys} as processed
@@ -93,7 +95,7 @@ const claimedColumns = `
 
 const nextDue = `
   case when $wants_next_due::boolean then (
-    select (extract(epoch from min(next.available_at)) * 1000000)::bigint
+    select round(date_part('epoch', min(next.available_at)) * 1000000)::bigint
     from request cross join lateral (
       select available_at from {jobs}
       where ${claimable} and available_at > statement_timestamp()
@@ -102,7 +104,7 @@ const nextDue = `
   ) end`;
 
 const clockColumns = `
-  (extract(epoch from statement_timestamp()) * 1000000)::bigint as now_us, ${nextDue} as next_due_us`;
+  round(date_part('epoch', statement_timestamp()) * 1000000)::bigint as now_us, ${nextDue} as next_due_us`;
 
 /** The common table expressions of a plain claim; its result is \`claim\`. */
 const plainParts = `
