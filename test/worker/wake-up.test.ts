@@ -22,9 +22,9 @@ let workers: Worker[];
 /** The worker's connections in the order of their making; the listening one is the last here. */
 const clients: pg.Client[] = [];
 class RecordedClient extends pg.Client {
-  constructor(config: pg.ClientConfig) {
+  constructor(config?: pg.ClientConfig) {
     super(config);
-    if (config.application_name === "drizzle-queue listen") clients.push(this);
+    if (config?.application_name === "drizzle-queue listen") clients.push(this);
   }
 }
 let pool: pg.Pool;

@@ -1,5 +1,6 @@
 import type { Statement } from "../../queries/executor.js";
 import type { ConnectOptions, Driver, DriverConnection } from "./driver.js";
+import { keepPoolAlive } from "./keep-pool-alive.js";
 
 /** The parts of node-postgres' Client that are used; neon-serverless and vercel have the same. */
 interface PgClient {
@@ -14,6 +15,7 @@ interface PgClient {
 export interface PgPool {
   readonly options: { readonly password?: unknown };
   readonly Client: new (options: object) => PgClient;
+  on(event: string, listener: (argument: never) => void): unknown;
 }
 
 /** Tells a Pool of node-postgres, or of a driver that is made like it, by its parts. */
@@ -24,6 +26,7 @@ export function isPgPool(client: unknown): client is PgPool {
 
 /** Makes connections with the options of the app's pool, outside of that pool. */
 export function nodePostgresDriver(pool: PgPool): Driver {
+  keepPoolAlive(pool);
   return {
     kind: "node-postgres",
     hasOwnConnections: true,
@@ -49,6 +52,13 @@ export function nodePostgresDriver(pool: PgPool): Driver {
 function wrap(client: PgClient, { onLost }: ConnectOptions): DriverConnection {
   let isOver = false;
   let onNotification = (_payload: string): void => {};
+  let last: Promise<unknown> = Promise.resolve();
+  /** One statement at a time: node-postgres is about to give up its own line of waiting ones. */
+  const inTurn = <T>(send: () => Promise<T>): Promise<T> => {
+    const sent = last.then(send);
+    last = sent.catch(() => undefined);
+    return sent;
+  };
   const lose = (error: Error | undefined): void => {
     if (isOver) return;
     isOver = true;
@@ -62,16 +72,17 @@ function wrap(client: PgClient, { onLost }: ConnectOptions): DriverConnection {
   );
   return {
     async query({ name, text, values }: Statement, isNamed) {
-      const result = await client.query(isNamed ? { name, text, values } : { text, values });
+      const query = isNamed ? { name, text, values } : { text, values };
+      const result = await inTurn(() => client.query(query));
       return result.rows;
     },
     async script(sql) {
-      await client.query(sql);
+      await inTurn(() => client.query(sql));
     },
     async listen(channel, listener) {
       // In the place of an earlier one: a session that lost its LISTEN would else tell everything twice.
       onNotification = listener;
-      await client.query(`listen "${channel}"`);
+      await inTurn(() => client.query(`listen "${channel}"`));
     },
     async end() {
       isOver = true;
