@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { and, count, eq, gt, sql } from "drizzle-orm";
+import type { ThrowAwayDatabase } from "../support/open-database.js";
 import type { Database } from "./database.js";
 import { createProgress, type Made, type Progress, sum } from "./progress.js";
 import { charts, queueJobs } from "./schema.js";
@@ -19,12 +20,12 @@ const TIME_LIMIT_MS = 90_000;
 
 /** Lets two worker processes draw all charts, and kills one of them when a third is done. */
 export async function drawWithTwoWorkers(
-  databaseUrl: string,
+  database: ThrowAwayDatabase,
   db: Database,
   total: number,
 ): Promise<Drawn> {
   const lost = new AbortController();
-  const start = (name: string) => startWorker(name, databaseUrl, (error) => lost.abort(error));
+  const start = (name: string) => startWorker(name, database, (error) => lost.abort(error));
   const [a, b] = await Promise.all([start("worker A"), start("worker B")]);
   console.log(`   ${a.name} is process ${a.pid}, ${b.name} is process ${b.pid}.`);
   const progress = createProgress(total);

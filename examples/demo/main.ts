@@ -6,7 +6,7 @@
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { migrate } from "drizzle-orm/node-postgres/migrator";
-import { openDatabase } from "../support/open-database.js";
+import { openDatabase, type ThrowAwayDatabase } from "../support/open-database.js";
 import { countReports, findProblems } from "./check-reports.js";
 import { connect, type Database } from "./database.js";
 import { drawWithTwoWorkers } from "./draw-with-two-workers.js";
@@ -22,7 +22,7 @@ const page = fileURLToPath(new URL("out/index.html", import.meta.url));
 const migrationsFolder = fileURLToPath(new URL("drizzle", import.meta.url));
 
 async function tellStory(
-  databaseUrl: string,
+  database: ThrowAwayDatabase,
   db: Database,
   server: ReportServer,
 ): Promise<boolean> {
@@ -50,7 +50,7 @@ async function tellStory(
   const answers = await Promise.all(wanted.slice(1).map((report) => post(server, report)));
   const accepted = answers.filter(({ status }) => status === 202).length + 1;
   console.log(`   ${accepted} reports were asked for over HTTP and accepted.`);
-  const drawn = await drawWithTwoWorkers(databaseUrl, db, wanted.length);
+  const drawn = await drawWithTwoWorkers(database, db, wanted.length);
 
   console.log("\n4. Was every report made exactly once? Counted in the database:");
   const counts = await countReports(db);
@@ -104,6 +104,7 @@ console.log("A report service on drizzle-queue\n");
 const database = await openDatabase();
 console.log(`Database: ${database.description}`);
 const db = connect(database.url, "report server");
+database.interrupted.addEventListener("abort", () => void db.$client.end());
 try {
   await migrate(db, { migrationsFolder });
   const loaded = await loadFlights(db);
@@ -113,7 +114,7 @@ try {
   const server = await startServer(db);
   console.log(`Server:   ${server.url}`);
   try {
-    if (!(await tellStory(database.url, db, server))) process.exitCode = 1;
+    if (!(await tellStory(database, db, server))) process.exitCode = 1;
   } finally {
     await server.close();
   }

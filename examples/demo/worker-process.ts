@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
+import type { ThrowAwayDatabase } from "../support/open-database.js";
 import type { Start, WorkerMessage } from "./worker.js";
 
 /** A worker in an operating-system process of its own. */
@@ -27,16 +28,17 @@ export interface WorkerProcess {
  */
 export async function startWorker(
   name: string,
-  databaseUrl: string,
+  database: ThrowAwayDatabase,
   onLost: (error: Error) => void,
 ): Promise<WorkerProcess> {
-  const child = spawnWorker(name, databaseUrl);
+  const child = spawnWorker(name, database);
   const starts: Start[] = [];
   let told = false;
   const exited = once(child, "exit").then(([code]) => {
     if (!told) onLost(new Error(`${name} ended by itself with exit code ${code}.`));
   });
-  const workerId = new Promise<string>((resolve) => {
+  const workerId = new Promise<string>((resolve, reject) => {
+    void exited.then(() => reject(new Error(`${name} ended before it took jobs.`)));
     child.on("message", (message: WorkerMessage) => {
       if (message.type === "ready") resolve(message.workerId);
       else starts.push(message);
@@ -61,18 +63,19 @@ export async function startWorker(
   };
 }
 
-function spawnWorker(name: string, databaseUrl: string): ChildProcess {
+function spawnWorker(name: string, { url, interrupted }: ThrowAwayDatabase): ChildProcess {
   const script = fileURLToPath(new URL("worker.ts", import.meta.url));
   // `--import tsx` and not the tsx command: that is a parent of its own, and kill -9 would hit it alone.
   const child = spawn(process.execPath, ["--import", "tsx", script, name], {
     cwd: fileURLToPath(new URL("../..", import.meta.url)),
-    env: { ...process.env, DATABASE_URL: databaseUrl },
+    env: { ...process.env, DATABASE_URL: url },
     stdio: ["ignore", "inherit", "inherit", "ipc"],
     // A process group of its own: Ctrl-C reaches the demo, which then ends its workers.
     detached: true,
   });
   const endWithDemo = () => child.kill("SIGKILL");
   process.once("exit", endWithDemo);
+  interrupted.addEventListener("abort", endWithDemo);
   child.once("exit", () => process.off("exit", endWithDemo));
   return child;
 }

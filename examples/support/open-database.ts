@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { constants } from "node:os";
 import process from "node:process";
 import pg from "pg";
 import { startPostgresServer } from "./postgres-server.js";
@@ -8,6 +9,8 @@ export interface ThrowAwayDatabase {
   readonly url: string;
   /** Which database this is, for the reader of the program's output. */
   readonly description: string;
+  /** Aborts on Ctrl-C, before the database is removed: the time to let go of it. */
+  readonly interrupted: AbortSignal;
   /** Deletes it, and its server where that was started for it; a second call waits for the first. */
   remove(): Promise<void>;
 }
@@ -26,14 +29,18 @@ export async function openDatabase(): Promise<ThrowAwayDatabase> {
     removed ??= database.remove();
     return removed;
   };
-  const stopListening = removeOnInterrupt(remove);
+  const interrupt = new AbortController();
+  const stopListening = removeOnInterrupt(interrupt, remove);
   return {
     ...database,
+    interrupted: interrupt.signal,
     remove: () => remove().finally(stopListening),
   };
 }
 
-async function startServer(): Promise<ThrowAwayDatabase> {
+type OpenedDatabase = Omit<ThrowAwayDatabase, "interrupted">;
+
+async function startServer(): Promise<OpenedDatabase> {
   const server = await startPostgresServer();
   return {
     url: server.url,
@@ -42,7 +49,7 @@ async function startServer(): Promise<ThrowAwayDatabase> {
   };
 }
 
-async function createDatabase(serverUrl: string): Promise<ThrowAwayDatabase> {
+async function createDatabase(serverUrl: string): Promise<OpenedDatabase> {
   const name = `drizzle_queue_example_${randomBytes(4).toString("hex")}`;
   const url = new URL(serverUrl);
   url.pathname = `/${name}`;
@@ -71,19 +78,21 @@ async function onServer<T>(url: string, act: (client: pg.Client) => Promise<T>):
   }
 }
 
-function removeOnInterrupt(remove: () => Promise<void>): () => void {
+/** What a terminal or an operator ends a program with. */
+const endingSignals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+
+function removeOnInterrupt(interrupt: AbortController, remove: () => Promise<void>): () => void {
   const onSignal = (signal: NodeJS.Signals): void => {
     console.log("\nInterrupted: removing the database …");
     // What the program was doing ends in errors now, which tell nobody anything.
     process.on("uncaughtException", () => undefined);
+    interrupt.abort();
     void remove()
       .catch((error: unknown) => console.error("The database could not be removed:", error))
-      .finally(() => process.exit(signal === "SIGINT" ? 130 : 143));
+      .finally(() => process.exit(128 + constants.signals[signal]));
   };
-  process.once("SIGINT", onSignal);
-  process.once("SIGTERM", onSignal);
+  for (const signal of endingSignals) process.once(signal, onSignal);
   return () => {
-    process.off("SIGINT", onSignal);
-    process.off("SIGTERM", onSignal);
+    for (const signal of endingSignals) process.off(signal, onSignal);
   };
 }

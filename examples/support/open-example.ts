@@ -21,11 +21,9 @@ export async function openExample<Schema extends Record<string, unknown>>(
   const database = await openDatabase();
   console.log(`Database: ${database.description}`);
   const pool = new pg.Pool({ connectionString: database.url });
-  // A connection that is lost while idle would end the process if nobody listened.
-  pool.on("error", (error) => {
-    // Not of interest once it is being closed.
-    if (!pool.ending) console.error("Lost a connection:", error.message);
-  });
+  // An idle connection that is lost is replaced; unheard, its error would end the process.
+  pool.on("error", () => undefined);
+  database.interrupted.addEventListener("abort", () => void pool.end());
   const db = drizzle(pool, { schema });
   const statements = await generateMigration(generateDrizzleJson({}), generateDrizzleJson(schema));
   for (const statement of statements) await db.execute(sql.raw(statement));
