@@ -1,7 +1,7 @@
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 import { expect, test } from "vitest";
-import { type Page, projectFolder, prose, readPage, readPages } from "./pages.js";
+import { codesIn, type Page, projectFolder, prose, readPage, readPages } from "./pages.js";
 
 const pages = readPages();
 
@@ -10,6 +10,23 @@ test("every link in the docs leads to a file and a heading that are there", () =
   expect(links.length).toBeGreaterThan(50);
   const broken = links.filter(({ page, target }) => !resolves(page, target));
   expect(broken.map(({ page, target }) => `${page.path}: ${target}`)).toEqual([]);
+});
+
+test("docs/guarantees.md names every test of test/guarantees", () => {
+  const named = linksOf(readPage("docs/guarantees.md"));
+  const tests = readdirSync(join(projectFolder, "test/guarantees"))
+    .filter((name) => name.endsWith(".test.ts"))
+    .map((name) => `../test/guarantees/${name}`);
+  expect(tests.filter((test) => !named.includes(test))).toEqual([]);
+  expect(tests.length).toBeGreaterThan(0);
+});
+
+test("every source file that docs/architecture.md names is there", () => {
+  const named = codesIn(readPage("docs/architecture.md").text).filter((code) =>
+    /^[a-z-]+\/[a-z-]+\.ts$/.test(code),
+  );
+  expect(named.filter((path) => !existsSync(join(projectFolder, "src", path)))).toEqual([]);
+  expect(named.length).toBeGreaterThan(10);
 });
 
 test("every page of the manual can be reached from the README", () => {
