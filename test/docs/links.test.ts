@@ -1,7 +1,15 @@
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 import { expect, test } from "vitest";
-import { codesIn, type Page, projectFolder, prose, readPage, readPages } from "./pages.js";
+import {
+  codesIn,
+  type Page,
+  projectFolder,
+  prose,
+  readPage,
+  readPages,
+  withoutBlocks,
+} from "./pages.js";
 
 const pages = readPages();
 
@@ -22,7 +30,7 @@ test("docs/guarantees.md names every test of test/guarantees", () => {
 });
 
 test("every source file that docs/architecture.md names is there", () => {
-  const named = codesIn(readPage("docs/architecture.md").text).filter((code) =>
+  const named = codesIn(withoutBlocks(readPage("docs/architecture.md"))).filter((code) =>
     /^[a-z-]+\/[a-z-]+\.ts$/.test(code),
   );
   expect(named.filter((path) => !existsSync(join(projectFolder, "src", path)))).toEqual([]);
@@ -87,12 +95,11 @@ function resolves(page: Page, target: string): boolean {
 
 /** The anchors that a Markdown page gives its headings. */
 function headingsOf(page: Page): readonly string[] {
-  return [...page.text.replaceAll(/^```[\s\S]*?^```$/gm, "").matchAll(/^#+ (.+)$/gm)].map(
-    ([, heading]) =>
-      (heading ?? "")
-        .toLowerCase()
-        .replaceAll(/[^\p{L}\p{N}\s_-]/gu, "")
-        .trim()
-        .replaceAll(/\s/g, "-"),
+  return [...withoutBlocks(page).matchAll(/^#+ (.+)$/gm)].map(([, heading]) =>
+    (heading ?? "")
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N}\s_-]/gu, "")
+      .trim()
+      .replaceAll(/\s/g, "-"),
   );
 }

@@ -45,10 +45,11 @@ export function codeBlocks({ path, text }: Page): readonly CodeBlock[] {
   }));
 }
 
+/** A page without its fenced blocks. */
+export const withoutBlocks = ({ text }: Page): string => text.replaceAll(/^```[\s\S]*?^```$/gm, "");
+
 /** A page without what is code: what looks like a link there is none. */
-export function prose({ text }: Page): string {
-  return text.replaceAll(/^```[\s\S]*?^```$/gm, "").replaceAll(/`[^`\n]*`/g, "");
-}
+export const prose = (page: Page): string => withoutBlocks(page).replaceAll(/`[^`\n]*`/g, "");
 
 /** The rows of the first table whose header holds all of `columns`, as cells by column. */
 export function tableRows(
