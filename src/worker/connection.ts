@@ -104,6 +104,7 @@ export function createConnection(options: ConnectionOptions): Connection {
 
   const connected = async (): Promise<DriverConnection> => {
     if (current !== undefined) return current;
+    if (isClosed) throw new Error("The worker was stopped.");
     connecting ??= connect().finally(() => {
       connecting = undefined;
     });

@@ -61,6 +61,8 @@ export function createWakeUp(options: WakeUpOptions): WakeUp {
   };
 
   const write = async (waits: boolean): Promise<void> => {
+    // The row is being taken away: one written now would stay.
+    if (isStopped) return;
     const { isListening: stillListens } = await options.register(connection, {
       ...registration,
       isWaiting: waits,
