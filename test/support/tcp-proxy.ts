@@ -64,7 +64,10 @@ export async function createTcpProxy(targetUrl: string): Promise<TcpProxy> {
     const upstream = connect(Number(target.port || 5432), target.hostname);
     const pair = join(++lastId, client, upstream, network);
     pairs.set(pair.id, pair);
-    client.once("close", () => pairs.delete(pair.id));
+    // A swallowed end leaves the other side open, to be cut later.
+    const forget = () => client.closed && upstream.closed && pairs.delete(pair.id);
+    client.once("close", forget);
+    upstream.once("close", forget);
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
