@@ -160,12 +160,16 @@ const sweepParts = `
   sweep as materialized (
     select not $exclusive::boolean or pg_try_advisory_xact_lock($sweep_lock::bigint) as is_on
   ),
+  reach as materialized (
+    select coalesce(statement_timestamp() - $reach_ms::bigint * interval '1 millisecond', '-infinity') as from_at
+    from sweep where is_on
+  ),
+  -- A sweep begins below the floor, never above it: a backlog may be older than the sweep's reach.
   bound as materialized (
     select queue, priority, place,
-      case when is_on then coalesce(statement_timestamp() - $reach_ms::bigint * interval '1 millisecond', '-infinity')
-        else floor_at end as from_at,
-      case when is_on then 0 else floor_id end as from_id
-    from request cross join sweep
+      least(floor_at, reach.from_at) as from_at,
+      case when reach.from_at < floor_at then 0 else floor_id end as from_id
+    from request left join reach on true
   ),
   due as materialized (
     select job.id, job.is_fresh, job.is_lost

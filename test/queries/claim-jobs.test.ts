@@ -1,0 +1,203 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { ClaimRequest } from "../../src/queries/claim-jobs.js";
+import type { ClaimAnswer } from "../../src/queries/claimed-row.js";
+import type { Executor, Row } from "../../src/queries/executor.js";
+import { settleAndClaim } from "../../src/queries/settle-and-claim.js";
+import { tableNames } from "../../src/schema/table-names.js";
+import { createClaimFloors } from "../../src/worker/claim-floor.js";
+import { createDatabase, type TestDatabase } from "../support/database.js";
+
+let database: TestDatabase;
+let executor: Executor;
+const run = settleAndClaim(tableNames());
+
+beforeAll(async () => {
+  database = await createDatabase();
+  executor = {
+    run: async ({ text, values }) => (await database.pool.query<Row>(text, [...values])).rows,
+  };
+});
+afterAll(() => database.drop());
+beforeEach(() => database.pool.query("truncate queue_jobs"));
+
+const request = (change: Partial<ClaimRequest> = {}): ClaimRequest => ({
+  workerId: "worker-1",
+  pairs: createClaimFloors(["default"]).nextPairs(),
+  names: ["report"],
+  free: 10,
+  ahead: 0,
+  leaseMs: 30_000,
+  leaseMsByName: {},
+  sweep: undefined,
+  wantsNextDue: false,
+  ...change,
+});
+
+async function claim(change: Partial<ClaimRequest> = {}): Promise<ClaimAnswer> {
+  const { claim: answer } = await run(executor, { items: [], request: request(change) });
+  if (answer === undefined) throw new Error("A claim was asked for and not answered.");
+  return answer;
+}
+
+/** Inserts jobs that have been due for `ageSeconds`. */
+async function seed(count: number, ageSeconds: number, columns = "", values = ""): Promise<void> {
+  await database.pool.query(
+    `insert into queue_jobs (queue, name, payload, available_at ${columns})
+     select 'default', 'report', '{}', statement_timestamp() - $1 * interval '1 second' ${values}
+     from generate_series(1, $2)`,
+    [ageSeconds, count],
+  );
+}
+
+const far = { reachMs: null, exclusive: false, suspects: 1 };
+const near = { reachMs: 10_000, exclusive: false, suspects: 1 };
+const expired = [
+  ", status, attempts, lease_until, lease_version, locked_by",
+  ", 'running', 1, statement_timestamp() - interval '1 second', 1, 'worker-0'",
+] as const;
+
+describe("a claim", () => {
+  test("starts an attempt, raises the lease version and takes a lease", async () => {
+    await seed(1, 5);
+    const { jobs } = await claim();
+    expect(jobs).toMatchObject([{ attempts: 1, leaseVersion: 1, isRecovered: false }]);
+    const { rows } = await database.pool.query(
+      `select status, attempts, locked_by, lease_until > statement_timestamp() + interval '29 seconds' as is_held
+       from queue_jobs`,
+    );
+    expect(rows).toEqual([
+      { status: "running", attempts: 1, locked_by: "worker-1", is_held: true },
+    ]);
+  });
+
+  test("takes no more than there is room for, the longest due first", async () => {
+    await seed(5, 5);
+    await seed(5, 50);
+    const { jobs } = await claim({ free: 5 });
+    const ids = jobs.map((job) => job.id).toSorted((a, b) => a - b);
+    const { rows } = await database.pool.query<{ id: string }>(
+      "select id from queue_jobs order by available_at, id limit 5",
+    );
+    expect(ids).toEqual(rows.map((row) => Number(row.id)));
+  });
+
+  test("fetches ahead only jobs that have never been tried and may be tried again", async () => {
+    await seed(4, 50, ", attempts", ", 1");
+    await seed(4, 40, ", max_attempts", ", 1");
+    await seed(4, 30);
+    const { jobs } = await claim({ free: 2, ahead: 10 });
+    expect(jobs.filter((job) => job.attempts === 2)).toHaveLength(2);
+    expect(jobs.filter((job) => job.maxAttempts === 1)).toHaveLength(0);
+    expect(jobs.filter((job) => job.attempts === 1 && job.maxAttempts > 1)).toHaveLength(4);
+  });
+
+  test("leaves alone what is not due, and tells when it will be", async () => {
+    await seed(1, -60);
+    const answer = await claim({ wantsNextDue: true });
+    expect(answer.jobs).toEqual([]);
+    const dueInMs = ((answer.nextDueUs ?? 0) - answer.nowUs) / 1_000;
+    expect(dueInMs).toBeGreaterThan(50_000);
+    expect(dueInMs).toBeLessThanOrEqual(60_000);
+  });
+
+  test("leaves alone names that this worker does not know", async () => {
+    await seed(3, 5);
+    expect((await claim({ names: ["other"] })).jobs).toEqual([]);
+    expect((await claim({ names: ["report"] })).jobs).toHaveLength(3);
+  });
+
+  test("gives each name its own lease", async () => {
+    await seed(1, 5);
+    await claim({ leaseMsByName: { report: 3_600_000 } });
+    const { rows } = await database.pool.query(
+      "select lease_until > statement_timestamp() + interval '59 minutes' as is_long from queue_jobs",
+    );
+    expect(rows).toEqual([{ is_long: true }]);
+  });
+
+  test("does not recover expired leases: that is a sweep's", async () => {
+    await seed(1, 5, ...expired);
+    expect((await claim()).jobs).toEqual([]);
+  });
+});
+
+describe("a sweep", () => {
+  test("recovers a job whose lease ran out and records why", async () => {
+    await seed(1, 5, ...expired);
+    const { jobs, hasSwept } = await claim({ sweep: far });
+    expect(hasSwept).toBe(true);
+    expect(jobs).toMatchObject([
+      { attempts: 2, leaseVersion: 2, expiredLeases: 1, isRecovered: true },
+    ]);
+    const { rows } = await database.pool.query(
+      "select error_history->0->>'code' as code, error_history->0->>'attempt' as attempt from queue_jobs",
+    );
+    expect(rows).toEqual([{ code: "LEASE_EXPIRED", attempt: "1" }]);
+  });
+
+  test("fails a job that has no attempt left, once its lease ran out", async () => {
+    await seed(1, 5, `${expired[0]}, max_attempts`, `${expired[1]}, 1`);
+    const { jobs, exhausted } = await claim({ sweep: far });
+    expect(jobs).toEqual([]);
+    expect(exhausted).toHaveLength(1);
+    const { rows } = await database.pool.query(
+      "select status, outcome, attempts, lease_until, finished_at is not null as is_over from queue_jobs",
+    );
+    expect(rows).toEqual([
+      { status: "failed", outcome: "failed", attempts: 1, lease_until: null, is_over: true },
+    ]);
+  });
+
+  test("leaves a job alone whose lease still holds, even at its last attempt", async () => {
+    const held = expired[1].replace("- interval '1 second'", "+ interval '1 minute'");
+    await seed(1, 5, `${expired[0]}, max_attempts`, `${held}, 1`);
+    const { jobs, exhausted } = await claim({ sweep: far });
+    expect([jobs, exhausted]).toEqual([[], []]);
+  });
+
+  test("takes one job at a time of those whose lease ran out before", async () => {
+    await seed(5, 5, `${expired[0]}, expired_leases`, `${expired[1]}, 1`);
+    await seed(3, 5, ...expired);
+    const { jobs } = await claim({ sweep: far });
+    expect(jobs.filter((job) => job.expiredLeases === 2)).toHaveLength(1);
+    expect(jobs.filter((job) => job.expiredLeases === 1)).toHaveLength(3);
+    const again = await claim({ sweep: { ...far, suspects: 0 } });
+    expect(again.jobs).toEqual([]);
+  });
+
+  test("finds below the floor what committed late", async () => {
+    await seed(3, 5);
+    const floor = { atUs: Date.now() * 1_000, id: 0 };
+    const pairs = request().pairs.map((pair) => ({ ...pair, floor }));
+    expect((await claim({ pairs })).jobs).toEqual([]);
+    expect((await claim({ pairs, sweep: near })).jobs).toHaveLength(3);
+  });
+
+  test("goes on from the floor where the backlog is older than its reach", async () => {
+    await seed(300, 60);
+    const floors = createClaimFloors(["default"]);
+    for (let round = 0; round < 3; round += 1) {
+      const pairs = floors.nextPairs();
+      const answer = await claim({ pairs, free: 100, sweep: near });
+      expect(answer.jobs).toHaveLength(100);
+      floors.learn(pairs, answer, 100);
+    }
+    expect((await claim({ pairs: floors.nextPairs(), sweep: far })).jobs).toEqual([]);
+  });
+
+  test("gives way, when told to, while another one sweeps", async () => {
+    await seed(2, 5, ...expired);
+    const other = await database.pool.connect();
+    try {
+      await other.query("begin");
+      await other.query("select pg_advisory_xact_lock($1)", [tableNames().sweepLock]);
+      const given = await claim({ sweep: { ...far, exclusive: true } });
+      expect([given.hasSwept, given.jobs]).toEqual([false, []]);
+      const taken = await claim({ sweep: far });
+      expect([taken.hasSwept, taken.jobs.length]).toEqual([true, 2]);
+    } finally {
+      await other.query("rollback");
+      other.release();
+    }
+  });
+});
