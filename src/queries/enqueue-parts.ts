@@ -40,4 +40,6 @@ export const tooLate = (due: string): string =>
   `and ${due} <= statement_timestamp() + poll_interval_ms * interval '1 millisecond'`;
 
 /** The canonical form of the input decides: key order and white space do not. */
-export const hashOf = (json: string): string => `sha256(convert_to((${json})::text, 'UTF8'))`;
+export const hashOf = (json: string): string =>
+  // Qualified: an app's own convert_to(text, text) would fit better, wherever it is.
+  `pg_catalog.sha256(pg_catalog.convert_to((${json})::text, 'UTF8'))`;

@@ -21,13 +21,22 @@ const SESSION = [
   "default_transaction_isolation = 'read committed'",
   "default_transaction_read_only = off",
   "enable_seqscan = off",
+  "enable_indexscan = on",
+  "enable_nestloop = on",
   "jit = off",
   "plan_cache_mode = force_generic_plan",
   "search_path = ''",
   "lock_timeout = '2s'",
   "idle_in_transaction_session_timeout = '10s'",
   "idle_session_timeout = 0",
+  // Both change what the texts of our lists and times mean.
+  "array_nulls = on",
+  "extra_float_digits = 1",
 ];
+
+/** PostgreSQL 17 and later have one more timeout, older ones refuse its name. */
+const NO_TRANSACTION_TIMEOUT =
+  "select set_config(name, '0', false) from pg_settings where name = 'transaction_timeout'";
 
 /** A connection of the worker's own that comes back by itself. */
 export interface Connection extends Executor {
@@ -151,7 +160,7 @@ export function createConnection(options: ConnectionOptions): Connection {
 const sessionScript = (deadlineMs: number): string =>
   [...SESSION, `statement_timeout = ${Math.ceil(deadlineMs)}`]
     .map((setting) => `set ${setting};`)
-    .join(" ");
+    .join(" ") + NO_TRANSACTION_TIMEOUT;
 
 /**
  * Behind a pooler each statement is a transaction of its own, so that the
@@ -163,7 +172,7 @@ async function pooled(
   deadlineMs: number,
 ): Promise<readonly Row[]> {
   await connection.script(
-    `begin isolation level read committed read write; set local enable_seqscan = off; set local jit = off;
+    `begin isolation level read committed read write; set local enable_seqscan = off; set local jit = off; set local array_nulls = on;
      set local statement_timeout = ${Math.ceil(deadlineMs)}; set local lock_timeout = '2s'`,
   );
   try {

@@ -30,7 +30,8 @@ export interface WorkerOptions<M extends JobMap, DB extends PgDatabase, N extend
   /** Serve these jobs only. @default every job of the registry */
   readonly only?: readonly N[];
   /** One handler for each job that is served. */
-  readonly handlers: Handlers<M, TxOf<DB>, N>;
+  // Inferred from here, `N` would be whatever handlers there are, and none could be missing.
+  readonly handlers: Handlers<M, TxOf<DB>, NoInfer<N>>;
 }
 
 /** Claims and runs jobs, from `start` to `stop`. */

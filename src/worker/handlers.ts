@@ -1,6 +1,12 @@
 import { QueueError } from "../errors.js";
 import type { PgDatabase, PgTransaction, TxOf } from "../queries/transaction.js";
-import type { JobMap, JobsOf, PayloadOutput, ResultInput } from "../registry/job-definition.js";
+import type {
+  JobDefinition,
+  JobMap,
+  JobsOf,
+  PayloadOutput,
+  ResultInput,
+} from "../registry/job-definition.js";
 
 /** The facts of the job that a handler runs. */
 export interface HandlerJob<N extends string = string> {
@@ -40,10 +46,23 @@ export interface HandlerContext<D, N extends string, Tx> {
   readonly commit: Commit<D, Tx>;
 }
 
+/**
+ * Keeps literals in what a handler returns: `{ kind: "a" }` stays that, and does
+ * not become `{ kind: string }`, while the compiler still infers the registry.
+ * Once it is known, this is never.
+ */
+type KeepLiterals<D> = JobDefinition extends D ? LiteralHint : never;
+type LiteralHint =
+  | `${number}`
+  | 0
+  | true
+  | readonly LiteralHint[]
+  | { readonly [key: string]: LiteralHint };
+
 /** The app's function that does a job's work. */
 export type Handler<D, N extends string, Tx> = (
   context: HandlerContext<D, N, Tx>,
-) => Promise<ResultInput<D>> | ResultInput<D>;
+) => Promise<ResultInput<D>> | ResultInput<D> | KeepLiterals<D>;
 
 /** One handler for each of the names `N` of a registry, no more and no fewer. */
 export type Handlers<M extends JobMap, Tx, N extends keyof M & string = keyof M & string> = {
@@ -79,11 +98,12 @@ export type HandlerFor<Q, N extends keyof JobsOf<Q> & string, DB> = Handler<
 export function defineHandlers<M extends JobMap, DB extends PgDatabase>(
   queue: { readonly jobs: M },
   db: DB,
-  handlers: Handlers<M, TxOf<DB>>,
+  // Not a place to infer from: a result such as "pdf" would be read as any string.
+  handlers: NoInfer<Handlers<M, TxOf<DB>>>,
 ): Handlers<M, TxOf<DB>>;
 export function defineHandlers<M extends JobMap>(
   queue: { readonly jobs: M },
-  handlers: Handlers<M, PgTransaction>,
+  handlers: NoInfer<Handlers<M, PgTransaction>>,
 ): Handlers<M, PgTransaction>;
 export function defineHandlers(
   queue: { readonly jobs: JobMap },

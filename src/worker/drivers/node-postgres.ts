@@ -1,6 +1,5 @@
 import type { Statement } from "../../queries/executor.js";
 import type { ConnectOptions, Driver, DriverConnection } from "./driver.js";
-import { keepPoolAlive } from "./keep-pool-alive.js";
 
 /** The parts of node-postgres' Client that are used; neon-serverless and vercel have the same. */
 interface PgClient {
@@ -15,7 +14,6 @@ interface PgClient {
 export interface PgPool {
   readonly options: { readonly password?: unknown };
   readonly Client: new (options: object) => PgClient;
-  on(event: string, listener: (argument: never) => void): unknown;
 }
 
 /** Tells a Pool of node-postgres, or of a driver that is made like it, by its parts. */
@@ -26,7 +24,6 @@ export function isPgPool(client: unknown): client is PgPool {
 
 /** Makes connections with the options of the app's pool, outside of that pool. */
 export function nodePostgresDriver(pool: PgPool): Driver {
-  keepPoolAlive(pool);
   return {
     kind: "node-postgres",
     hasOwnConnections: true,
