@@ -106,7 +106,7 @@ const nextDue = `
 const clockColumns = `
   round(date_part('epoch', statement_timestamp()) * 1000000)::bigint as now_us, ${nextDue} as next_due_us`;
 
-/** The common table expressions of a plain claim; its result is \`claim\`. */
+/** The common table expressions of a plain claim; its results are `claim` and `clock`. */
 const plainParts = `
   ${requested}, ${lease},
   due as materialized (
@@ -141,10 +141,8 @@ const plainParts = `
     where id = any(array(select id from chosen))
     returning ${claimedColumns}, false as is_recovered
   ),
-  claim as (
-    select claimed.*, clock.*, false as swept
-    from (select ${clockColumns}) as clock left join claimed on true
-  )`;
+  claim as (select * from claimed),
+  clock as (select ${clockColumns}, false as swept)`;
 
 const sweptRow = `
   (available_at, id) > (bound.from_at, bound.from_id)
@@ -228,11 +226,8 @@ const sweepParts = `
     where id = any(array(select id from chosen where is_lost))
     returning ${claimedColumns}, true as is_recovered
   ),
-  claim as (
-    select taken.*, clock.*, (select is_on from sweep) as swept
-    from (select ${clockColumns}) as clock
-    left join (select * from claimed union all select * from recovered) as taken on true
-  )`;
+  claim as (select * from claimed union all select * from recovered),
+  clock as (select ${clockColumns}, (select is_on from sweep) as swept)`;
 
 /** The parts of a statement that claim, for a statement of its own or one that settles too. */
 export function claimParts(isSweep: boolean): string {

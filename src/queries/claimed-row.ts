@@ -43,10 +43,10 @@ export function readClaim(rows: readonly Row[]): ClaimAnswer {
   const exhausted: ClaimedJob[] = [];
   let clock: Row | undefined;
   for (const row of rows) {
-    if (row["now_us"] === null) continue;
-    clock ??= row;
-    if (row["id"] === null) continue;
-    (row["status"] === "running" ? jobs : exhausted).push(readJob(row));
+    if (row["now_us"] !== null) clock = row;
+    // A row with an answer is of the settling part.
+    else if (row["answer"] === null)
+      (row["status"] === "running" ? jobs : exhausted).push(readJob(row));
   }
   if (clock === undefined) throw new TypeError("A claim answered without its clock row.");
   return {

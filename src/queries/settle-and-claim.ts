@@ -66,7 +66,7 @@ function nameOf(shape: SettleShape, request: ClaimRequest | undefined): string {
   return [...settles, ...claims].join("_");
 }
 
-const claimColumns = [
+const jobColumns = [
   "queue",
   "name",
   "priority",
@@ -81,10 +81,11 @@ const claimColumns = [
   "created_ms",
   "is_processed",
   "is_recovered",
-  "now_us",
-  "next_due_us",
-  "swept",
 ];
+
+const clockColumns = ["now_us", "next_due_us", "swept"];
+
+const nulls = (columns: readonly string[]): string => columns.map(() => "null").join(", ");
 
 function textOf(shape: SettleShape, request: ClaimRequest | undefined): string {
   const settles = shape.ways.length > 0;
@@ -92,11 +93,17 @@ function textOf(shape: SettleShape, request: ClaimRequest | undefined): string {
     ...(settles ? [settleParts(shape)] : []),
     ...(request === undefined ? [] : [claimParts(request.sweep !== undefined)]),
   ];
+  // One row of the clock, not its columns on every job's row: each value costs at both ends.
   const results: string[] = [];
-  if (request !== undefined)
-    results.push(`select id, null::text as answer, ${claimColumns.join(", ")} from claim`);
+  if (request !== undefined) {
+    results.push(
+      `select id, null::text as answer, ${jobColumns.join(", ")},
+        null::bigint as now_us, null::bigint as next_due_us, null::boolean as swept from claim`,
+      `select null, null, ${nulls(jobColumns)}, ${clockColumns.join(", ")} from clock`,
+    );
+  }
   if (settles) {
-    const padding = request === undefined ? "" : claimColumns.map(() => ", null").join("");
+    const padding = request === undefined ? "" : `, ${nulls([...jobColumns, ...clockColumns])}`;
     results.push(`select id, answer${padding} from unsettled`);
   }
   return `with ${parts.join(", ")} ${results.join(" union all ")}`;

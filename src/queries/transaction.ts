@@ -31,8 +31,8 @@ export interface Refused<Reason extends string> {
 }
 
 /** Demands a transaction where a bare database, or one of the two, would also fit. */
-export type RequireTx<T> = T extends { rollback(): never }
-  ? T
+export type RequireTx<T> = [T] extends [{ rollback(): never }]
+  ? unknown
   : Refused<"drizzle-queue: pass the `tx` of db.transaction(async (tx) => …), or call enqueueNow(db, …) to enqueue outside of a transaction on purpose">;
 
 /** Tells whether `target` is a transaction; a Drizzle database has no `rollback`. */

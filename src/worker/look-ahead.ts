@@ -10,7 +10,7 @@ export interface LookAhead {
 const REACH_MS = 50;
 /** Never more than this share of a lease, so that a waiting job cannot outlive its lease. */
 const LEASE_SHARE = 0.1;
-/** Beyond this the statement's own cost has been spread thin enough. */
+/** Two batches: one is run while the next is fetched. Beyond it a statement's own cost is spread thin enough. */
 const MAX_JOBS = 400;
 /** How much payload text may wait, in characters. */
 const MAX_PAYLOAD_LENGTH = 4_000_000;
