@@ -32,7 +32,7 @@ export async function drawWithTwoWorkers(
   const until = (wanted: number) => untilMade(db, wanted, progress, lost.signal);
   await until(Math.floor(total / 3));
   const { killedAt, held } = await killAtWork(db, a);
-  progress.say(`   kill -9 ${a.pid}: ${a.name} is gone, in the middle of ${held} jobs.`);
+  progress.say(`   kill -9 ${a.pid}: ${a.name} is gone, in the middle of ${jobs(held)}.`);
   await until(total);
   progress.end();
   await b.stop();
@@ -65,13 +65,15 @@ async function tellRecovery(
   const recovered = await db.$count(charts, gt(charts.attempt, 1));
   const firstMs = Math.min(...again.map(({ at }) => at)) - killedAt;
   console.log(
-    `   ${other.name} took over ${recovered} jobs of ${killed.name}, ${(firstMs / 1000).toFixed(1)} s after the kill:`,
+    `   ${other.name} took over ${jobs(recovered)} of ${killed.name}, ${(firstMs / 1000).toFixed(1)} s after the kill:`,
   );
   console.log(
     "   a lease lasts 3 s here, and a dead worker renews none. Nobody had to tell anyone.",
   );
   return recovered;
 }
+
+const jobs = (n: number): string => (n === 1 ? "1 job" : `${n} jobs`);
 
 async function untilMade(
   db: Database,

@@ -47,6 +47,7 @@ describe("the demo", () => {
       /64 of 64 charts/,
       /worker B took over [1-9]\d* jobs? of worker A, \d+\.\d s after the kill/,
       /64 requests, 64 jobs done, 64 charts\n +reports without a chart: 0, with more than one: 0/,
+      /GET \/reports\/\d+: 200, image\/svg\+xml/,
       /Every report was made exactly once\. It took \d+\.\d s\.\nLook at the charts: .+index\.html\n$/,
     ]) {
       expect(output).toMatch(part);
