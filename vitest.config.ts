@@ -49,6 +49,7 @@ export default defineConfig({
       room("guarantees", { testTimeout: 60_000 }),
       room("migrations", { testTimeout: 120_000 }),
       types,
+      room("compile-errors", { testTimeout: 30_000 }),
       room("docs", { testTimeout: 120_000 }),
       room("examples", { testTimeout: 120_000 }),
       room("package", { testTimeout: 300_000 }),
