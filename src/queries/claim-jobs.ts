@@ -164,7 +164,7 @@ const sweepParts = `
   ),
   -- A sweep begins below the floor, never above it: a backlog may be older than the sweep's reach.
   bound as materialized (
-    select queue, priority, place,
+    select queue, priority, place, floor_at, request.floor_id,
       least(floor_at, reach.from_at) as from_at,
       case when reach.from_at < floor_at then 0 else floor_id end as from_id
     from request left join reach on true
@@ -190,6 +190,8 @@ const sweepParts = `
       select id, lease_until is not null or attempts >= max_attempts as is_lost
       from {jobs}
       where ${claimable.replaceAll("request.", "bound.")} and ${sweptRow} and ${suspicion} >= 2
+        -- Up to the floor only: with no suspect there, the whole backlog above it would be walked in vain.
+        and (available_at, id) <= (bound.floor_at, bound.floor_id)
       order by available_at, id
       limit 1
       for no key update skip locked
