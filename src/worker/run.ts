@@ -156,7 +156,6 @@ export function createRun(options: RunOptions): Run {
       arrivalsAreFrequent: arrivals.isFrequent,
       onWake: wake,
       onError: (error, retryInMs) => report("listen", error, retryInMs),
-      onSecond: arrivals.closeSecond,
     });
 
   return {

@@ -28,8 +28,6 @@ export interface WakeUpOptions {
   /** Look for jobs now. */
   readonly onWake: () => void;
   readonly onError: (error: unknown, retryInMs: number) => void;
-  /** Called once a second. */
-  readonly onSecond: () => void;
 }
 
 /** The flag changes at most this often: each change is a row version for every enqueue to step over. */
@@ -90,7 +88,6 @@ export function createWakeUp(options: WakeUpOptions): WakeUp {
 
   const everySecond = (): void => {
     callOff = after(SECOND_MS, everySecond);
-    options.onSecond();
     if (isBusy || monotonicMs() < retryAtMs) return;
     isBusy = true;
     look()
