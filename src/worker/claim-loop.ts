@@ -102,7 +102,7 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
     if (request !== undefined || batch.length > 0) return send(batch, request);
     const hasRoom = room.free + room.ahead > 0;
     return alarm.sleep(
-      Math.min(settles.nextMs(), hasRoom ? plan.nextMs() : Number.POSITIVE_INFINITY) - nowMs,
+      Math.min(settles.nextMs(), hasRoom ? plan.nextMs(room) : Number.POSITIVE_INFINITY) - nowMs,
     );
   };
 

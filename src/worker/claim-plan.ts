@@ -1,5 +1,5 @@
 import type { ClaimRequest, Sweep } from "../queries/claim-jobs.js";
-import type { ClaimAnswer } from "../queries/claimed-row.js";
+import type { ClaimAnswer, ClaimedJob } from "../queries/claimed-row.js";
 import { createClaimFloors } from "./claim-floor.js";
 import { jittered } from "./clock.js";
 
@@ -8,7 +8,7 @@ export interface ClaimPlan {
   /** What to ask for now; nothing when there is no room or no reason. */
   next(nowMs: number, room: ClaimRoom): ClaimRequest | undefined;
   /** When the next claim is due, given that there is room. */
-  nextMs(): number;
+  nextMs(room: ClaimRoom): number;
   /** Learns from what a claim found that was sent at `sentAtMs` and answered at `nowMs`. */
   learn(request: ClaimRequest, answer: ClaimAnswer, sentAtMs: number, nowMs: number): void;
   /** There may be jobs: somebody said so. */
@@ -24,6 +24,9 @@ export interface ClaimRoom {
   /** Whether a job is held whose lease has run out before. */
   readonly holdsSuspect: boolean;
 }
+
+/** A job whose lease ran out twice or more may be what kills its workers: they are taken one at a time. */
+export const isSuspect = ({ expiredLeases }: ClaimedJob): boolean => expiredLeases >= 2;
 
 /** What every claim of a worker asks for alike. */
 export interface ClaimPlanOptions {
@@ -60,11 +63,22 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
   /** A wake-up may be for a job that committed late, below the floor: how far back is still to be looked for it. */
   let owes: "nothing" | "near" | "far" = "nothing";
 
-  const nextMs = (): number => (isWoken || hasBacklog ? 0 : nextPollMs);
+  /** Jobs that only a free slot may take filled all slots there were: more may be left, below the floors. */
+  let leavesTried = false;
+  /** A suspect was found, and they are taken one at a time. */
+  let leavesSuspects = false;
+
+  const wantsMore = ({ free, holdsSuspect }: ClaimRoom): boolean =>
+    free > 0 && (leavesTried || (leavesSuspects && !holdsSuspect));
+
+  const nextMs = (room: ClaimRoom): number => {
+    if (isWoken || hasBacklog) return 0;
+    return wantsMore(room) ? Math.min(nextPollMs, farRestedMs) : nextPollMs;
+  };
 
   const sweepFor = (nowMs: number, room: ClaimRoom): Sweep | undefined => {
     const suspects = room.holdsSuspect || room.free === 0 ? 0 : 1;
-    const owesFar = owes === "far" && nowMs >= farRestedMs;
+    const owesFar = (owes === "far" || wantsMore(room)) && nowMs >= farRestedMs;
     if (nowMs >= nextFarMs || owesFar) return { reachMs: null, exclusive: hasBacklog, suspects };
     if (nowMs >= nextNearMs) return { reachMs: NEAR_REACH_MS, exclusive: hasBacklog, suspects };
     return undefined;
@@ -94,6 +108,14 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
     nextNearMs = Math.max(sweep.reachMs === null ? nowMs : restMs, nowMs + nearMs);
   };
 
+  const learnOfRest = (request: ClaimRequest, answer: ClaimAnswer): void => {
+    const fills = fillsWithTried(request, answer);
+    if (request.sweep?.reachMs === null && answer.hasSwept) {
+      leavesTried = fills;
+      if (request.sweep.suspects > 0) leavesSuspects = answer.jobs.some(isSuspect);
+    } else if (fills) leavesTried = true;
+  };
+
   /** What is owed once the answer is known; asked again where nobody swept. */
   const owedAfter = ({ sweep }: ClaimRequest, answer: ClaimAnswer): typeof owes => {
     // A wake-up that came while the claim was under way is for a job that it may have missed.
@@ -104,7 +126,7 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
 
   return {
     next(nowMs, room) {
-      if (room.free + room.ahead === 0 || nowMs < nextMs()) return undefined;
+      if (room.free + room.ahead === 0 || nowMs < nextMs(room)) return undefined;
       isWoken = false;
       return {
         workerId: options.workerId,
@@ -123,6 +145,7 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
       floors.learn(request.pairs, answer, request.free + request.ahead);
       hasBacklog = isFull(request, answer);
       rest(request, answer, nowMs - sentAtMs, nowMs);
+      learnOfRest(request, answer);
       const pollMs = options.pollsClosely()
         ? jittered(CLOSE_POLL_MS, 1.5)
         : jittered(options.pollIntervalMs);
@@ -144,6 +167,12 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
 
 const isFull = (request: ClaimRequest, { jobs, exhausted }: ClaimAnswer): boolean =>
   jobs.length + exhausted.length >= request.free + request.ahead;
+
+/** Whether jobs that may not be fetched ahead took every free slot. */
+function fillsWithTried({ free }: ClaimRequest, { jobs, exhausted }: ClaimAnswer): boolean {
+  if (free === 0 || jobs.length + exhausted.length < free) return false;
+  return exhausted.length > 0 || jobs.some((job) => job.attempts > 1 || job.maxAttempts === 1);
+}
 
 /** Whether every job that came lies below the floor of its queue and priority. */
 function endsBelowFloor(pairs: ClaimRequest["pairs"], { jobs, exhausted }: ClaimAnswer): boolean {

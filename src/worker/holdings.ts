@@ -1,7 +1,7 @@
 import type { QueueEvent } from "../instrumentation/instrumentation.js";
 import type { ClaimAnswer, ClaimedJob } from "../queries/claimed-row.js";
 import type { JobMap } from "../registry/job-definition.js";
-import type { ClaimRoom } from "./claim-plan.js";
+import { type ClaimRoom, isSuspect } from "./claim-plan.js";
 import { monotonicMs } from "./clock.js";
 import { abortJob, eventAttempt, type HeldJob, holdJob } from "./held-job.js";
 import { createLookAhead } from "./look-ahead.js";
@@ -50,9 +50,6 @@ export interface HoldingsOptions {
   readonly onClaimed: (count: number) => void;
   readonly emit: ((event: QueueEvent) => void) | undefined;
 }
-
-/** From this many expired leases on, a job may be what kills its workers. */
-const SUSPECT_EXPIRIES = 2;
 
 /** Creates empty holdings. */
 export function createHoldings(options: HoldingsOptions): Holdings {
@@ -158,7 +155,7 @@ export function createHoldings(options: HoldingsOptions): Holdings {
         free: slots.free(),
         // Half of it is used up before more is fetched: a statement for each job would cost more than it hides.
         ahead: waiting > ahead / 2 ? 0 : ahead - waiting,
-        holdsSuspect: [...held.values()].some(({ job }) => job.expiredLeases >= SUSPECT_EXPIRIES),
+        holdsSuspect: [...held.values()].some(({ job }) => isSuspect(job)),
       };
     },
     lose,
