@@ -158,10 +158,13 @@ describe("a sweep", () => {
   test("takes one job at a time of those whose lease ran out before", async () => {
     await seed(5, 5, `${expired[0]}, expired_leases`, `${expired[1]}, 1`);
     await seed(3, 5, ...expired);
-    const { jobs } = await claim({ sweep: far });
+    // They are looked for below the floor: above it a whole backlog would be walked for each.
+    const floor = { atUs: Date.now() * 1_000, id: 0 };
+    const pairs = request().pairs.map((pair) => ({ ...pair, floor }));
+    const { jobs } = await claim({ pairs, sweep: far });
     expect(jobs.filter((job) => job.expiredLeases === 2)).toHaveLength(1);
     expect(jobs.filter((job) => job.expiredLeases === 1)).toHaveLength(3);
-    const again = await claim({ sweep: { ...far, suspects: 0 } });
+    const again = await claim({ pairs, sweep: { ...far, suspects: 0 } });
     expect(again.jobs).toEqual([]);
   });
 
