@@ -17,7 +17,7 @@ interface Server {
 }
 
 /** The rooms that need no server of this run. */
-const roomsWithoutDatabase = new Set(["unit", "types"]);
+const roomsWithoutDatabase = new Set(["unit", "types", "crash"]);
 
 /**
  * Finds a PostgreSQL server for the run: the one of TEST_DATABASE_URL, else a

@@ -1,0 +1,129 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Ledger } from "../../ledger/read-ledger.js";
+import { MARKER } from "../../programs/surroundings.js";
+import type { JobHistory, Start } from "../history.js";
+import { inquire, type Verdict } from "../verdict.js";
+
+type Histories = ReadonlyMap<number, JobHistory>;
+
+/** I12: after the last fault everything comes to rest. */
+export function nothingIsStranded({ facts, final }: Ledger, histories: Histories): Verdict {
+  const inquiry = inquire(
+    "I12",
+    "after the quiet period nothing runs or waits, no session and no worker's row is left",
+  );
+  inquiry.look(facts.drainedAtMs === null && "the jobs were not done in the quiet period");
+  for (const { jobId, kind, ending, audit } of histories.values()) {
+    inquiry.look(
+      ending === "open" && `${kind} job ${jobId} is ${JSON.stringify(audit.at(-1)?.new)}`,
+    );
+  }
+  for (const session of final.sessions) inquiry.look(`a session was left: ${session}`);
+  return inquiry.verdict();
+}
+
+/** How long a worker's stop may take: a second of grace, then its bound, on a machine that is busy. */
+const STOP_BOUND_MS = 1_000 + 2_000 + 2_500;
+
+/** I13: a process ends because we ended it, or because its job did. */
+export function exitsAreOurs({ fleet, attempts, facts }: Ledger): Verdict {
+  const inquiry = inquire(
+    "I13",
+    "no process ends but by our doing, and a stop ends with code 0 in its time",
+  );
+  const poisoned = new Set(
+    attempts
+      .filter((entry): entry is Start => entry.what === "start" && entry.kind === "poison")
+      .map(({ who }) => who),
+  );
+  for (const exit of fleet) {
+    if (exit.what !== "exit") continue;
+    const killed = exit.signal === "SIGKILL" && (exit.because === "kill" || poisoned.has(exit.who));
+    inquiry.look(!killed && !endsWell(exit, fleet) && `${exit.who} ${describe(exit)}`);
+    inquiry.look(!killed && isLate(exit, facts) && `${exit.who} ${describe(exit)}`);
+  }
+  return inquiry.verdict();
+}
+
+type Exit = Extract<Ledger["fleet"][number], { what: "exit" }>;
+
+const describe = ({ code, signal, because, tookMs }: Exit): string =>
+  `ended with ${code ?? signal}, because ${because}, after ${tookMs?.toFixed(0)} ms`;
+
+function endsWell({ who, code, signal, because, atMs }: Exit, fleet: Ledger["fleet"]): boolean {
+  if (because === "term" || because === "finished") {
+    return code === 0 || (signal === "SIGTERM" && isNew(fleet, who, atMs));
+  }
+  return false;
+}
+
+/** Whether a stop took longer than it may; one that was paused meanwhile has an excuse. */
+function isLate({ who, because, tookMs, atMs }: Exit, { struck }: Ledger["facts"]): boolean {
+  if (because !== "term" || tookMs === null || tookMs <= STOP_BOUND_MS) return false;
+  return !struck.some(
+    ({ action, struckAtMs }) =>
+      action.kind === "pause" &&
+      who.startsWith(`${action.slot}.`) &&
+      struckAtMs <= atMs &&
+      struckAtMs + action.ms >= atMs - tookMs,
+  );
+}
+
+/** A process that is asked to end before it has set up to hear of it just ends. */
+function isNew(fleet: Ledger["fleet"], who: string, atMs: number): boolean {
+  const spawn = fleet.find((entry) => entry.what === "spawn" && entry.who === who);
+  return spawn !== undefined && atMs - spawn.atMs < 3_000;
+}
+
+/**
+ * What PostgreSQL may say to a fleet under these faults: sessions ended, locks
+ * and time run out, deadlocks between an app's own transactions, and a client that broke off.
+ */
+const EXPECTED_STATES = new Set([
+  "00000",
+  "57P01",
+  "57P02",
+  "57P03",
+  "57014",
+  "25P03",
+  "25P02",
+  "40P01",
+  "40001",
+  "55P03",
+  "08006",
+  "08P01",
+  "53300",
+  "25006",
+  "57P05",
+  "58000",
+]);
+
+/** I14: errors of the expected kinds only, and no payload in any log. */
+export function logsAreClean({ folder, attempts }: Ledger): Verdict {
+  const inquiry = inquire("I14", "only errors that the faults explain, and no payload in any log");
+  for (const name of readdirSync(folder)) {
+    if (!/^(output-.*|server|attempts-.*)\.(log|jsonl)$/.test(name)) continue;
+    const text = readFileSync(join(folder, name), "utf8");
+    inquiry.look(text.includes(MARKER) && `${name} holds a payload`);
+    if (name.startsWith("output-") && text !== "")
+      inquiry.look(`${name} is not empty: ${text.slice(0, 500)}`);
+    if (name === "server.log") lookAtErrors(inquiry, text);
+  }
+  for (const entry of attempts) {
+    if (entry.what === "event")
+      inquiry.look(JSON.stringify(entry).includes(MARKER) && "an event holds a payload");
+  }
+  return inquiry.verdict();
+}
+
+function lookAtErrors(inquiry: ReturnType<typeof inquire>, log: string): void {
+  for (const line of log.split("\n")) {
+    const found = /^\S+ \S+ \S+ \[\d+\] .* ([0-9A-Z]{5}) (?:ERROR|FATAL|PANIC): {2}(.*)$/.exec(
+      line,
+    );
+    if (found === null) continue;
+    const [, state = "", message = ""] = found;
+    inquiry.look(!EXPECTED_STATES.has(state) && `the server said ${state}: ${message}`);
+  }
+}

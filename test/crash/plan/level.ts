@@ -1,0 +1,83 @@
+/** How big a run is. The counts of faults are those of the goals that docs/crash-report.md is measured against. */
+export interface Level {
+  readonly name: "T0" | "T1" | "T2";
+  readonly jobs: number;
+  readonly workers: number;
+  readonly producers: number;
+  readonly concurrency: number;
+  readonly leaseMs: number;
+  /** How long jobs are enqueued and faults committed. */
+  readonly chaosMs: number;
+  /** How long what is left may take afterwards. */
+  readonly quietMs: number;
+  readonly kills: number;
+  readonly pauses: number;
+  readonly terms: number;
+  readonly connectionFaults: number;
+  /** How many of these concern a COMMIT. */
+  readonly commitFaults: number;
+  readonly restarts: number;
+  readonly terminations: number;
+  readonly hostilePhases: number;
+}
+
+/** On each commit: a minute at most. */
+const T0: Level = {
+  name: "T0",
+  jobs: 2_000,
+  workers: 4,
+  producers: 3,
+  concurrency: 8,
+  leaseMs: 3_000,
+  chaosMs: 24_000,
+  quietMs: 60_000,
+  kills: 20,
+  pauses: 10,
+  terms: 4,
+  connectionFaults: 60,
+  commitFaults: 12,
+  restarts: 2,
+  terminations: 2,
+  hostilePhases: 0,
+};
+
+/** On each push: eight minutes at most. */
+const T1: Level = {
+  name: "T1",
+  jobs: 20_000,
+  workers: 6,
+  producers: 3,
+  concurrency: 8,
+  leaseMs: 5_000,
+  chaosMs: 330_000,
+  quietMs: 90_000,
+  kills: 200,
+  pauses: 100,
+  terms: 20,
+  connectionFaults: 1_000,
+  commitFaults: 100,
+  restarts: 10,
+  terminations: 10,
+  hostilePhases: 4,
+};
+
+/** Before a release. */
+const T2: Level = {
+  ...T1,
+  name: "T2",
+  jobs: 100_000,
+  workers: 8,
+  chaosMs: 1_800_000,
+  quietMs: 180_000,
+  kills: 1_000,
+  pauses: 400,
+  terms: 60,
+  connectionFaults: 5_000,
+  commitFaults: 500,
+  restarts: 40,
+  terminations: 40,
+  hostilePhases: 20,
+};
+
+/** The levels by name. */
+export const LEVELS: Readonly<Record<string, Level>> = { T0, T1, T2 };

@@ -1,0 +1,103 @@
+import type { ConnectionKind, Fault, FaultAction, FaultPlan, Slot } from "./fault.js";
+import type { Level } from "./level.js";
+import { createRandom, type Random } from "./random.js";
+
+/**
+ * Decides every fault of a run before it starts: the same level and seed give the same plan.
+ *
+ * The plan is the same, not what comes of it: who holds which job when a fault
+ * strikes is the machine's to decide.
+ */
+export function makePlan(level: Level, seed: number): FaultPlan {
+  const random = createRandom(seed);
+  const workers = slots("w", level.workers);
+  const producers = slots("p", level.producers);
+  const actions = [
+    ...times(level.kills, () => kill(random, workers, producers)),
+    ...times(level.pauses, () => pause(random, level, workers)),
+    ...times(level.terms, () => term(random, workers)),
+    ...times(level.connectionFaults - level.commitFaults, () =>
+      connectionFault(random, level, [...workers, ...workers, ...producers]),
+    ),
+    ...times(level.commitFaults, () => commitFault(random, level, [...workers, ...producers])),
+    ...times(level.terminations, () => ({
+      kind: "terminate" as const,
+      sessions: random.integer(2, 12),
+    })),
+    ...times(level.hostilePhases, () => hostilePhase(random)),
+  ];
+  const struck = random
+    .shuffle(actions)
+    .map((action) => ({ action, atMs: random.integer(1_000, level.chaosMs) }));
+  const faults = [...struck, ...restarts(random, level)]
+    .sort((a, b) => a.atMs - b.atMs)
+    .map(({ action, atMs }, id): Fault => ({ id, atMs, action }));
+  return { level: level.name, seed, faults };
+}
+
+/** The names of processes `1` to `count`. */
+export const slots = (letter: "w" | "p", count: number): Slot[] =>
+  times(count, (index) => `${letter}${index + 1}`);
+
+function times<T>(count: number, make: (index: number) => T): T[] {
+  return Array.from({ length: count }, (_, index) => make(index));
+}
+
+/** One kill in eight is a producer's: what it was about to be told it then never learns. */
+function kill(random: Random, workers: readonly Slot[], producers: readonly Slot[]): FaultAction {
+  const slot = random.pick(random.next() < 1 / 8 ? producers : workers);
+  return { kind: "kill", slot, downMs: random.integer(50, 1_500) };
+}
+
+function pause(random: Random, level: Level, workers: readonly Slot[]): FaultAction {
+  const ms = Math.round(level.leaseMs * (0.1 + random.next() * 2.9));
+  return { kind: "pause", slot: random.pick(workers), ms };
+}
+
+function term(random: Random, workers: readonly Slot[]): FaultAction {
+  return {
+    kind: "term",
+    slot: random.pick(workers),
+    times: random.pick([1, 1, 2] as const),
+    downMs: random.integer(50, 500),
+  };
+}
+
+const SUDDEN = ["cut", "cut", "fin", "half-open", "reply-lost", "reply-lost", "torn"] as const;
+const CONNECTIONS: readonly ConnectionKind[] = ["main", "main", "renewal", "listen", "app", "any"];
+
+function connectionFault(random: Random, level: Level, all: readonly Slot[]): FaultAction {
+  const slot = random.pick(all);
+  const of = random.pick(CONNECTIONS);
+  const choice = random.next();
+  if (choice < 0.6) return { kind: random.pick(SUDDEN), slot, of };
+  if (choice < 0.65) return { kind: "refuse", slot, ms: random.integer(200, level.leaseMs) };
+  return {
+    kind: random.pick(["delay", "swallow"] as const),
+    slot,
+    of,
+    direction: random.pick(["toServer", "toClient", "both"] as const),
+    ms: random.integer(100, Math.round(level.leaseMs * 1.5)),
+  };
+}
+
+function commitFault(random: Random, level: Level, all: readonly Slot[]): FaultAction {
+  const slot = random.pick(all);
+  const kind = random.pick(["commit-unsent", "commit-unanswered", "commit-held"] as const);
+  if (kind !== "commit-held") return { kind, slot };
+  return { kind, slot, ms: random.integer(100, Math.round(level.leaseMs * 1.5)) };
+}
+
+function hostilePhase(random: Random): FaultAction {
+  const kind = random.pick(["read-only", "role-settings", "held-snapshot", "crowd"] as const);
+  return { kind, ms: random.integer(1_000, 6_000) };
+}
+
+/** Spread out: a server that is down all the time would hide every other fault. */
+function restarts(random: Random, level: Level): { action: FaultAction; atMs: number }[] {
+  const share = level.chaosMs / Math.max(1, level.restarts);
+  return times(level.restarts, (index) => ({
+    action: { kind: "restart" as const, downMs: random.integer(0, 800) },
+    atMs: Math.round(share * (index + 0.2 + random.next() * 0.6)),
+  }));
+}

@@ -1,0 +1,126 @@
+import type { Level } from "./level.js";
+import { createRandom, type Random } from "./random.js";
+
+/** What a job is made to do. */
+export type OrderKind =
+  /** Commits its effect together with its completion. */
+  | "effect"
+  /** Has no effect in the database; the worker completes it when the handler returns. */
+  | "settle"
+  | "delayed"
+  /** Throws at its first attempts. */
+  | "flaky"
+  /** Kills its process at each attempt. */
+  | "poison"
+  /** Has an idempotency key that three producers use. */
+  | "keyed"
+  | "keyed-settle"
+  /** Runs for four leases. */
+  | "long"
+  /** Blocks its process's only thread. */
+  | "blocking"
+  /** Never ends; its time runs out. */
+  | "hanging"
+  /** Ends itself with a verdict. */
+  | "hopeless"
+  | "snoozing"
+  /** Enqueues another job in its commit. */
+  | "parent"
+  | "nasty";
+
+/** One job that a producer is to enqueue. */
+export interface Order {
+  /** Names the job in every ledger; jobs with one key share it. */
+  readonly no: number;
+  readonly kind: OrderKind;
+  /** When, after the start of the run. */
+  readonly atMs: number;
+  readonly producer: number;
+  /** In a transaction with a row of the app, several at once, or by itself. */
+  readonly way: "transaction" | "batch" | "now";
+  /** The transaction is rolled back on purpose. */
+  readonly rollsBack: boolean;
+  /** How long the handler works, in milliseconds. */
+  readonly workMs: number;
+  /** How many attempts throw. */
+  readonly fails: number;
+}
+
+/** The number of a parent's child. */
+export const childOf = (no: number): number => no + 10_000_000;
+
+/** How many of 1,000 jobs are of each kind; the rest is `effect`. */
+const MIX: readonly (readonly [OrderKind, number])[] = [
+  ["settle", 150],
+  ["delayed", 100],
+  ["flaky", 80],
+  ["keyed", 20],
+  ["keyed-settle", 10],
+  ["snoozing", 20],
+  ["parent", 40],
+  ["nasty", 10],
+  ["hopeless", 10],
+  ["long", 4],
+  ["blocking", 2],
+  ["hanging", 5],
+  // Each kills three processes; more of them would leave no time for other faults.
+  ["poison", 1],
+];
+
+const EARLY: ReadonlySet<OrderKind> = new Set(["long", "blocking", "poison"]);
+
+/** Decides what is enqueued, by whom and when: the same level and seed give the same orders. */
+export function makeOrders(level: Level, seed: number): Order[] {
+  const random = createRandom(seed ^ 0x5eed);
+  const kinds = random.shuffle(kindsOf(level.jobs));
+  const spanMs = level.chaosMs * 0.92;
+  return kinds
+    .flatMap((kind, index) => {
+      const order = makeOrder(random, level, { no: index + 1, kind, spanMs });
+      if (kind !== "keyed" && kind !== "keyed-settle") return [order];
+      // Every producer enqueues it, at about the same time.
+      return Array.from({ length: level.producers }, (_, producer) => ({
+        ...order,
+        producer: producer + 1,
+        atMs: order.atMs + random.integer(0, 150),
+        rollsBack: random.next() < 0.2,
+      }));
+    })
+    .sort((a, b) => a.atMs - b.atMs);
+}
+
+function kindsOf(jobs: number): OrderKind[] {
+  const special = MIX.flatMap(([kind, share]) =>
+    Array.from({ length: Math.round((jobs * share) / 1_000) }, () => kind),
+  );
+  const plain = Array.from({ length: jobs - special.length }, (): OrderKind => "effect");
+  return [...special, ...plain];
+}
+
+interface OrderFacts {
+  readonly no: number;
+  readonly kind: OrderKind;
+  readonly spanMs: number;
+}
+
+function makeOrder(random: Random, level: Level, { no, kind, spanMs }: OrderFacts): Order {
+  const way = random.pick(["transaction", "transaction", "batch", "now"] as const);
+  const keyed = kind === "keyed" || kind === "keyed-settle";
+  return {
+    no,
+    kind,
+    // What takes long, or keeps others from working, comes early: the run is to come to its end.
+    atMs: Math.round(random.next() * spanMs * (EARLY.has(kind) ? 0.4 : 1)),
+    producer: random.integer(1, level.producers),
+    way: keyed ? "transaction" : way,
+    rollsBack: way === "transaction" && random.next() < 0.08,
+    workMs: workOf(random, level, kind),
+    fails: kind === "flaky" ? random.integer(1, 4) : 0,
+  };
+}
+
+function workOf(random: Random, { leaseMs }: Level, kind: OrderKind): number {
+  if (kind === "long") return leaseMs * 4;
+  if (kind === "blocking") return Math.round(leaseMs * (0.2 + random.next()));
+  return random.next() < 0.1 ? random.integer(50, 400) : random.integer(0, 20);
+}

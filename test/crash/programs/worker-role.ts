@@ -1,0 +1,78 @@
+import { join } from "node:path";
+import process from "node:process";
+import type { Instrumentation } from "drizzle-queue";
+import { createWorker } from "drizzle-queue/worker";
+import type { AttemptEntry } from "../ledger/entries.js";
+import { type Journal, openJournal } from "../ledger/journal.js";
+import { createHandlers } from "./handlers.js";
+import { createCrashQueue } from "./jobs.js";
+import { openPool, type Surroundings } from "./surroundings.js";
+
+/** Told too often to be kept. */
+const FREQUENT = new Set(["job.claimed", "job.started", "job.done", "leases.renewed"]);
+
+/** A worker of the fleet: claims and runs jobs until it is told to stop, or killed. */
+export async function runWorker(surroundings: Surroundings): Promise<void> {
+  const { level, folder, who, index } = surroundings;
+  const journal = openJournal<AttemptEntry>(join(folder, `attempts-w${index}.jsonl`));
+  const { pool, db } = openPool(surroundings, {
+    name: "app",
+    max: level.concurrency,
+    // None: it is the library's to get out of a `commit` that nobody answers.
+    queryTimeoutMs: 0,
+  });
+  const { pool: outside } = openPool(surroundings, {
+    name: "app outside",
+    max: 3,
+    queryTimeoutMs: 5_000,
+  });
+  // The handlers' own affair: a session that ends while it is used.
+  outside.on("connect", (client) => client.on("error", () => undefined));
+  const queue = createCrashQueue(level);
+  const versions = new Map<number, number>();
+  let done = 0;
+  const instrumentation: Instrumentation = {
+    event(event) {
+      if (event.type === "job.started") versions.set(event.jobId, event.leaseVersion);
+      if (event.type === "job.done") done += 1;
+      if (!FREQUENT.has(event.type)) journal.write({ what: "event", who, event });
+    },
+  };
+  const worker = createWorker({
+    queue,
+    db,
+    concurrency: level.concurrency,
+    // Half the fleet deletes what is done, the other half keeps it.
+    retention: { done: index % 2 === 0 ? 0 : "keep" },
+    instrumentation,
+    handlers: createHandlers({
+      queue,
+      outside,
+      journal,
+      who,
+      versionOf: (jobId) => versions.get(jobId) ?? -1,
+    }),
+  });
+  const stop = (): void => void stopWorker(worker, [pool, outside]);
+  process.on("SIGTERM", stop);
+  const remembered = setInterval(() => remember(journal, who, done), 2_000);
+  remembered.unref();
+  await worker.start();
+}
+
+/** @returns once nothing of the worker is left; a second call waits for the same stop. */
+async function stopWorker(
+  worker: { stop(options: { gracePeriodMs: number }): Promise<unknown> },
+  pools: readonly { end(): Promise<void>; readonly ended: boolean }[],
+): Promise<void> {
+  await worker.stop({ gracePeriodMs: 1_000 });
+  const ended = Promise.all(pools.filter((pool) => !pool.ended).map((pool) => pool.end()));
+  // A session of the app's pool may be stuck in a broken network: that is not the worker's stop.
+  await Promise.race([ended, new Promise((resolve) => setTimeout(resolve, 500))]);
+  process.exit(0);
+}
+
+function remember(journal: Journal<AttemptEntry>, who: string, jobs: number): void {
+  const timers = process.getActiveResourcesInfo().filter((kind) => kind === "Timeout").length;
+  journal.write({ what: "memory", who, heapBytes: process.memoryUsage().heapUsed, timers, jobs });
+}

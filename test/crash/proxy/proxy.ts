@@ -1,0 +1,101 @@
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Server } from "node:net";
+import type { ConnectionKind, Slot } from "../plan/fault.js";
+import { createLink, type Link } from "./link.js";
+
+/** A network between the fleet and the server, with a port for each process. */
+export interface Proxy {
+  /** Opens the port of a process; the same at each call. */
+  urlFor(slot: Slot): Promise<string>;
+  /** The open connections of a process, of one kind or all. */
+  links(slot: Slot, kind: ConnectionKind): readonly Link[];
+  /** Whether new connections of a process are turned away. */
+  refuse(slot: Slot, isRefusing: boolean): void;
+  /** The last things that happened, oldest first. */
+  events(): readonly string[];
+  /** Every statement text that was sent, by the application that sent it. */
+  statements(): ReadonlyMap<string, ReadonlySet<string>>;
+  close(): Promise<void>;
+}
+
+/** So many events are kept for whoever looks for the cause of a failure. */
+const KEPT_EVENTS = 5_000;
+
+interface Port {
+  readonly server: Server;
+  readonly links: Set<Link>;
+  isRefusing: boolean;
+}
+
+/** Creates a proxy in front of the server of a URL. */
+export function createProxy(targetUrl: string): Proxy {
+  const target = new URL(targetUrl);
+  const ports = new Map<Slot, Port>();
+  const events: string[] = [];
+  const statements = new Map<string, Set<string>>();
+  let lastId = 0;
+
+  const note = (text: string): void => {
+    events.push(`${Date.now()} ${text}`);
+    if (events.length > KEPT_EVENTS * 2) events.splice(0, KEPT_EVENTS);
+  };
+
+  const open = async (slot: Slot): Promise<Port> => {
+    const links = new Set<Link>();
+    const server = createServer((client) => {
+      if (port.isRefusing) {
+        client.on("error", () => undefined).resetAndDestroy();
+        note(`${slot} refused`);
+        return;
+      }
+      const id = ++lastId;
+      const link = createLink(id, client, connect(Number(target.port), target.hostname), {
+        said: (connection, what) => note(`${slot} #${connection} ${what}`),
+        ran(application, sql) {
+          const texts = statements.get(application) ?? new Set();
+          statements.set(application, texts.add(sql));
+        },
+      });
+      links.add(link);
+      note(`${slot} #${id} opened`);
+      client.once("close", () => {
+        links.delete(link);
+        note(`${slot} #${id} ${link.kind()} closed`);
+      });
+    });
+    const port: Port = { server, links, isRefusing: false };
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    return port;
+  };
+
+  return {
+    async urlFor(slot) {
+      const port = ports.get(slot) ?? (await open(slot));
+      ports.set(slot, port);
+      const url = new URL(targetUrl);
+      url.port = String((port.server.address() as AddressInfo).port);
+      return url.href;
+    },
+    links: (slot, kind) =>
+      [...(ports.get(slot)?.links ?? [])].filter(
+        (link) => link.isOpen() && (kind === "any" || link.kind() === kind),
+      ),
+    refuse(slot, isRefusing) {
+      const port = ports.get(slot);
+      if (port !== undefined) port.isRefusing = isRefusing;
+    },
+    events: () => events.slice(-KEPT_EVENTS),
+    statements: () => statements,
+    async close() {
+      await Promise.all(
+        [...ports.values()].map(async ({ server, links }) => {
+          const closed = once(server, "close");
+          server.close();
+          for (const link of links) link.reset();
+          await closed;
+        }),
+      );
+    },
+  };
+}

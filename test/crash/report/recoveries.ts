@@ -1,0 +1,39 @@
+import { groupBy, isClaim } from "../checker/history.js";
+import type { Ledger } from "../ledger/read-ledger.js";
+
+/** How long it took until work went on, in milliseconds. */
+export interface Recoveries {
+  /** From the kill of a worker to the next claim of each job that it held. */
+  readonly afterKill: readonly number[];
+  /** From the server's restart to the first completion. */
+  readonly afterRestart: readonly number[];
+}
+
+/** Measures recoveries by the audit trail. */
+export function recoveriesOf({ audit, fleet, facts }: Ledger): Recoveries {
+  const killedAt = new Map(
+    fleet.flatMap((entry) =>
+      entry.what === "exit" && entry.signal === "SIGKILL" ? [[entry.who, entry.atMs] as const] : [],
+    ),
+  );
+  const afterKill: number[] = [];
+  for (const versions of groupBy(audit, ({ jobId }) => jobId).values()) {
+    let holder = "nobody";
+    for (const entry of versions) {
+      const killedMs = killedAt.get(holder);
+      const wasHeld = entry.old?.status === "running" && isClaim(entry);
+      if (wasHeld && killedMs !== undefined) afterKill.push(entry.atMs - killedMs);
+      if (isClaim(entry)) holder = entry.who;
+    }
+  }
+  const completions = audit
+    .filter(({ old, new: now }) => old?.status === "running" && (now?.status ?? "done") === "done")
+    .map(({ atMs }) => atMs);
+  const afterRestart = facts.struck.flatMap(({ action, struckAtMs }) => {
+    if (action.kind !== "restart") return [];
+    const upMs = struckAtMs + action.downMs;
+    const first = completions.find((atMs) => atMs > upMs);
+    return first === undefined ? [] : [first - upMs];
+  });
+  return { afterKill, afterRestart };
+}

@@ -1,0 +1,70 @@
+import { groupBy } from "../checker/history.js";
+import type { Verdict } from "../checker/verdict.js";
+import { NETWORK_KINDS } from "../fleet/network-faults.js";
+import type { Ledger } from "../ledger/read-ledger.js";
+import type { FaultPlan } from "../plan/fault.js";
+import { recoveriesOf } from "./recoveries.js";
+
+/** So many violations of one invariant are shown; their number tells the rest. */
+const SHOWN = 5;
+
+/** Says of each invariant how much was looked at and what was found. */
+export function describeVerdicts(verdicts: readonly Verdict[]): string {
+  return verdicts
+    .map(({ id, claim, checked, violations }) => {
+      const mark = violations.length === 0 ? "ok " : "RED";
+      const shown = violations.slice(0, SHOWN).map((violation) => `\n        ${violation}`);
+      const count = `${violations.length} of ${checked}`;
+      return `  ${mark} ${id.padEnd(4)} ${count.padStart(14)}  ${claim}${shown.join("")}`;
+    })
+    .join("\n");
+}
+
+/** The whole report of a run. */
+export function describeRun(ledger: Ledger, plan: FaultPlan, verdicts: readonly Verdict[]): string {
+  const { facts, audit, attempts, effects } = ledger;
+  const jobs = audit.filter(({ op }) => op === "INSERT").length;
+  const starts = attempts.filter(({ what }) => what === "start").length;
+  const chaosMs = facts.healedAtMs - facts.startedAtMs;
+  const quietMs = (facts.drainedAtMs ?? facts.healedAtMs) - facts.healedAtMs;
+  return [
+    `level ${facts.level.name}, seed ${facts.seed}`,
+    `jobs ${jobs}, attempts started ${starts}, effects committed ${effects.length}`,
+    `faults ${(chaosMs / 1_000).toFixed(1)} s, then at rest after ${(quietMs / 1_000).toFixed(1)} s`,
+    describeFaults(ledger, plan),
+    describeRecoveries(ledger),
+    "violations of things looked at:",
+    describeVerdicts(verdicts),
+  ].join("\n");
+}
+
+function describeFaults({ facts, attempts }: Ledger, plan: FaultPlan): string {
+  const planned = groupBy(plan.faults, ({ action }) => action.kind);
+  const struck = groupBy(facts.struck, ({ action }) => action.kind);
+  const lines = [...planned.keys()].sort().map((kind) => {
+    const count = struck.get(kind)?.length ?? 0;
+    return `${kind} ${count}/${planned.get(kind)?.length}`;
+  });
+  const connection = NETWORK_KINDS.reduce((sum, kind) => sum + (struck.get(kind)?.length ?? 0), 0);
+  const poison = attempts.filter(
+    (entry) => entry.what === "start" && entry.kind === "poison",
+  ).length;
+  return `faults that struck, of those planned: ${lines.join(", ")}\n  (${connection} of them on connections; poison jobs killed ${poison} workers besides)`;
+}
+
+function describeRecoveries(ledger: Ledger): string {
+  const { afterKill, afterRestart } = recoveriesOf(ledger);
+  return [
+    `recovery of a killed worker's jobs: ${percentiles(afterKill)}`,
+    `first completion after the server's restart: ${percentiles(afterRestart)}`,
+  ].join("\n");
+}
+
+/** Describes measured durations. */
+export function percentiles(durations: readonly number[]): string {
+  if (durations.length === 0) return "nothing to measure";
+  const sorted = durations.toSorted((a, b) => a - b);
+  const at = (share: number) =>
+    Math.round(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0);
+  return `p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, of ${sorted.length}`;
+}
