@@ -49,3 +49,32 @@ test.each(["before commit", "inside commit"])(
     await database.drop();
   },
 );
+
+test("a handler that kept its process busy for longer than its lease is refused; the effect is there once", async () => {
+  const database = await createDatabase();
+  const { pool } = database;
+  await pool.query("create table effects (job_id bigint not null, pid int not null)");
+  const env = { DATABASE_URL: database.url };
+  // The other worker stands by, frozen, until the busy one has claimed the job.
+  const other = spawnWorkerProcess(script, { env });
+  await other.waitFor("started");
+  other.kill("SIGSTOP");
+  const { id } = await queue.enqueueNow(drizzle(pool), "work", { n: 1 });
+  const busy = spawnWorkerProcess(script, { env: { ...env, PAUSES_AT: "busy" } });
+  await busy.waitFor("paused");
+
+  other.kill("SIGCONT");
+  await other.waitFor("job.done", ({ jobId }) => jobId === id);
+  await busy.waitFor("refused");
+  await busy.waitFor("event_loop.blocked");
+
+  const { rows: effects } = await pool.query("select job_id::int, pid from effects");
+  expect(effects).toEqual([{ job_id: id, pid: other.pid }]);
+  const { rows: jobs } = await pool.query("select status, attempts, lease_version from queue_jobs");
+  expect(jobs).toEqual([{ status: "done", attempts: 2, lease_version: 2 }]);
+  for (const worker of [busy, other]) {
+    worker.kill("SIGKILL");
+    await worker.exit;
+  }
+  await database.drop();
+});

@@ -39,7 +39,7 @@ test("two workers that claim at once get different jobs", async () => {
   );
   expect(claims).toEqual([{ attempts: 1, lease_version: 1, outcome: "done" }]);
 
-  for (const worker of workers) worker.kill("SIGTERM");
+  for (const worker of [...workers, ...workers]) worker.kill("SIGTERM");
   for (const worker of workers) expect(await worker.exit).toEqual({ code: 0, signal: null });
   await database.drop();
 });

@@ -20,9 +20,8 @@ const worker = createWorker({
 });
 await worker.start();
 report({ type: "started" });
+// As orchestrators do: the signal may come again while the worker is stopping.
+process.on("SIGTERM", () => void worker.stop());
 process.once("SIGTERM", () => {
-  void worker.stop().then(async () => {
-    await pool.end();
-    report({ type: "stopped" });
-  });
+  void worker.stop().then(() => pool.end());
 });
