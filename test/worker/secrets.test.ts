@@ -90,7 +90,7 @@ test("a query of the app that fails inside a handler does not carry its values t
           await tx.execute(statement);
         });
       },
-      result: () => ({ pages: 1, kind: "a" as const }),
+      result: () => ({ pages: 1, kind: "a" }),
     },
   });
   await worker.start();
@@ -115,7 +115,7 @@ test("a value that the database cannot read is not quoted in what is stored and 
         if (job.attempt === 1) await room.db.execute(sql`select ${payload.value}::int`);
         await room.pool.query("select $1::uuid", [payload.value]);
       },
-      result: () => ({ pages: 1, kind: "a" as const }),
+      result: () => ({ pages: 1, kind: "a" }),
     },
   });
   await worker.start();
@@ -162,7 +162,7 @@ test("a lost connection is reported without the password of its URL", async () =
     db: drizzle(pool),
     pollIntervalMs: 50,
     instrumentation: recorded.listener,
-    handlers: { insert: () => {}, result: () => ({ pages: 1, kind: "a" as const }) },
+    handlers: { insert: () => {}, result: () => ({ pages: 1, kind: "a" }) },
   });
   await worker.start();
   proxy.refuse();
