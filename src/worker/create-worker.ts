@@ -36,7 +36,7 @@ export interface WorkerOptions<M extends JobMap, DB extends PgDatabase, N extend
 
 /** Claims and runs jobs, from `start` to `stop`. */
 export interface Worker {
-  /** Names this worker in `locked_by` and in events, as `host:pid:random`. */
+  /** Names this worker in `locked_by` and in events, as `host:pid:random`; another one after each start. */
   readonly id: string;
   /**
    * Begins to claim jobs.
@@ -80,7 +80,8 @@ export function createWorker<
   const handlers = checkHandlers(names, options.handlers);
   const driver = driverOf(db);
   const emit = emitter(options.instrumentation ?? queue.instrumentation);
-  const id = `${hostname().slice(0, 100)}:${process.pid}:${randomBytes(6).toString("hex")}`;
+  let id = newWorkerId();
+  let hasRun = false;
   let run: Run | undefined;
   let stopping: Promise<StopReport> | undefined;
 
@@ -95,10 +96,14 @@ export function createWorker<
   };
 
   return Object.freeze({
-    id,
+    get id() {
+      return id;
+    },
     async start() {
       if (run !== undefined)
         throw new QueueError("WORKER_STATE", "This worker has been started. Stop it first.");
+      if (hasRun) id = newWorkerId();
+      hasRun = true;
       run = createRun({
         workerId: id,
         tables: queue.tables,
@@ -123,4 +128,9 @@ export function createWorker<
       await stop();
     },
   });
+}
+
+/** A new one for each start: what an earlier run abandoned must not be taken for this one's. */
+function newWorkerId(): string {
+  return `${hostname().slice(0, 100)}:${process.pid}:${randomBytes(6).toString("hex")}`;
 }
