@@ -28,6 +28,8 @@ export function createRunJob(options: RunJobOptions): RunJob {
     const commit = (effect: (tx: never) => unknown): Promise<unknown> => {
       const running = options.commit(held, effect);
       commits.push(running);
+      // Its error is told below; unhandled until then, it would end the process.
+      running.catch(() => undefined);
       return running;
     };
     const reportLate = (error: unknown): void =>

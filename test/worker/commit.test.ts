@@ -164,6 +164,30 @@ describe("commit", () => {
     expect(await room.rows("select attempt from effects")).toEqual([{ attempt: 2 }]);
   });
 
+  test("that nobody awaits yet and that fails at once does not end the process", async () => {
+    const unhandled: unknown[] = [];
+    const onUnhandled = (error: unknown) => unhandled.push(error);
+    process.on("unhandledRejection", onUnhandled);
+    await using worker = workerWith({
+      report: async ({ job, commit }) => {
+        let hasThrown = false;
+        void commit(() => {
+          hasThrown = job.attempt === 1;
+          if (hasThrown) throw new Error("unseen");
+        });
+        await waitUntil("the effect ran", () => hasThrown || job.attempt > 1);
+        // Turns of the event loop in which Node looks for rejections that nobody has handled.
+        for (let turn = 0; turn < 20; turn += 1) await room.rows("select 1");
+      },
+    });
+    await worker.start();
+    const { id } = await queue.enqueueNow(room.db, "report", { reportId: "r1" });
+    await room.spy.next("job.done");
+    expect((await room.job(id))?.errors).toMatchObject([{ message: "unseen" }]);
+    process.off("unhandledRejection", onUnhandled);
+    expect(unhandled).toEqual([]);
+  });
+
   test("that is called twice without anybody awaiting it is reported, and does no harm", async () => {
     const unhandled: unknown[] = [];
     const onUnhandled = (error: unknown) => unhandled.push(error);
