@@ -83,7 +83,8 @@ const claimedColumns = `
   payload::text as payload,
   -- date_part, not extract: that computes in numeric, which took 4 % of the statement's time.
   -- Rounded to microseconds a double is exact until the year 2106, and floors are in the past.
-  round(date_part('epoch', available_at) * 1000000)::bigint as available_us,
+  -- Not before 1970, so that '-infinity', which has no number, stops nobody.
+  round(date_part('epoch', greatest(available_at, 'epoch')) * 1000000)::bigint as available_us,
   date_part('epoch', created_at) * 1000 as created_ms,
   -- Not "exists": that may be planned as a hash of the whole table. The limit keeps it a probe.
   case when idempotency_key is not null then (
@@ -99,6 +100,8 @@ const nextDue = `
     from request cross join lateral (
       select available_at from {jobs}
       where ${claimable} and available_at > statement_timestamp()
+        -- Nobody sleeps for longer; and 'infinity', to which somebody may have put a job off, has no number.
+        and available_at < statement_timestamp() + interval '1 day'
       order by available_at limit 1
     ) as next
   ) end`;

@@ -61,7 +61,7 @@ export function renewLeases(
       prepared.bind({
         ids: integerList(leases.map((lease) => lease.id)),
         versions: integerList(leases.map((lease) => lease.leaseVersion)),
-        lease_ms: integerList(leases.map((lease) => Math.round(lease.leaseMs))),
+        lease_ms: integerList(leases.map((lease) => Math.ceil(lease.leaseMs))),
       }),
     );
     return new Map(rows.map((row) => [Number(row["id"]), row["answer"] as RenewAnswer]));

@@ -57,9 +57,13 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
   ): void => {
     failures = 0;
     settles.answered(batch, answer.unsettled);
-    if (request === undefined || answer.claim === undefined) return;
-    plan.learn(request, answer.claim, sentAtMs, monotonicMs());
-    options.onClaimed(answer.claim, sentAtMs);
+    const nowMs = monotonicMs();
+    if (request !== undefined && answer.claim !== undefined) {
+      plan.learn(request, answer.claim, sentAtMs, nowMs);
+      options.onClaimed(answer.claim, sentAtMs);
+    }
+    // After `learn`: a statement's claim does not see what its settling part writes.
+    plan.expect(nowMs + dueAgainInMs(batch));
   };
 
   const fail = (what: string, error: unknown): void => {
@@ -77,7 +81,7 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
     } catch (error) {
       if (request !== undefined) plan.wake();
       if (request !== undefined && !isAnswered(error)) strayPairs = request.pairs;
-      const goesOn = batch.length > 0 && settles.errored(batch, error);
+      const goesOn = batch.length > 0 && settles.errored(batch, error, request === undefined);
       if (!goesOn) fail(batch.length > 0 ? "settle" : "claim", error);
     }
   };
@@ -120,4 +124,12 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
       alarm.ring();
     },
   };
+}
+
+/** How long until the first of these jobs is due again, in milliseconds. */
+function dueAgainInMs(batch: SettleBatch): number {
+  const delays = batch.map(({ item: { settlement } }) =>
+    settlement.way === "end" && settlement.status === "queued" ? settlement.delayMs : null,
+  );
+  return Math.min(...delays.map((delayMs) => delayMs ?? Number.POSITIVE_INFINITY));
 }

@@ -13,6 +13,8 @@ export interface ClaimPlan {
   learn(request: ClaimRequest, answer: ClaimAnswer, sentAtMs: number, nowMs: number): void;
   /** There may be jobs: somebody said so. */
   wake(): void;
+  /** A job of ours is due again at `dueMs`; no claim so far has seen that. */
+  expect(dueMs: number): void;
 }
 
 /** The room that a worker has for jobs. */
@@ -84,6 +86,9 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
     return undefined;
   };
 
+  const nearIntervalMs = (): number =>
+    jittered(hasBacklog ? NEAR_INTERVAL_WITH_BACKLOG_MS : NEAR_INTERVAL_MS);
+
   const rest = (
     request: ClaimRequest,
     answer: ClaimAnswer,
@@ -97,13 +102,10 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
     const restMs = goesOn ? nowMs : nowMs + tookMs * REST;
     if (sweep.reachMs === null) {
       farRestedMs = restMs;
-      nextFarMs = goesOn
-        ? nowMs
-        : Math.max(restMs, nowMs + (answer.hasSwept ? options.pollIntervalMs : 0));
+      const pauseMs = answer.hasSwept && !goesOn ? options.pollIntervalMs : 0;
+      nextFarMs = Math.max(restMs, nowMs + pauseMs);
     }
-    const nearMs = goesOn
-      ? 0
-      : jittered(hasBacklog ? NEAR_INTERVAL_WITH_BACKLOG_MS : NEAR_INTERVAL_MS);
+    const nearMs = goesOn ? 0 : nearIntervalMs();
     // A far sweep's length is no measure for near ones: late commits would wait for it.
     nextNearMs = Math.max(sweep.reachMs === null ? nowMs : restMs, nowMs + nearMs);
   };
@@ -161,6 +163,9 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
     wake() {
       isWoken = true;
       owes = "near";
+    },
+    expect(dueMs) {
+      nextPollMs = Math.min(nextPollMs, dueMs);
     },
   };
 }

@@ -131,7 +131,7 @@ export function createRun(options: RunOptions): Run {
     onTimedOut: holdings.timeOut,
     onCancelled: holdings.cancel,
     onTick: holdings.freeStuck,
-    onError: (error) => report("renew", error),
+    onError: (error, retryInMs) => report("renew", error, retryInMs),
     emit,
   });
   const row = workerRow(tables);
@@ -218,7 +218,8 @@ function isFatal(error: unknown): boolean {
 
 /** The lease that most jobs have, and those that differ from it. */
 function leasesOf(jobs: JobMap, names: readonly string[]) {
-  const of = names.map((name) => [name, jobs[name]?.leaseMs ?? 0] as const);
+  // In whole milliseconds, as the server takes them; never shorter than what the worker goes by.
+  const of = names.map((name) => [name, Math.ceil(jobs[name]?.leaseMs ?? 0)] as const);
   const commonMs = of[0]?.[1] ?? 0;
   return {
     commonMs,

@@ -30,15 +30,19 @@ export interface Settling {
 export type SettleBatch = readonly Settling[];
 
 export interface SettleBuffer {
-  /** Takes the outcome of a held job; `afterwards` does what is left to do about a committed one. */
+  /** Takes the outcome of a held job. */
   add(held: HeldJob, outcome: Exclude<Outcome, { kind: "lost" }>): void;
   /** Takes what is to be sent now; `hurries` when a statement is sent anyhow. */
   take(nowMs: number, hurries: boolean): SettleBatch | undefined;
   /** When there is something to send, on the local clock. */
   nextMs(): number;
   answered(batch: SettleBatch, unsettled: ReadonlyMap<number, SettleAnswer>): void;
-  /** @returns Whether it is worth sending on at once: the batch was split or reduced. */
-  errored(batch: SettleBatch, error: unknown): boolean;
+  /**
+   * Takes back a batch whose statement errored; `isAlone` when nothing else travelled in it.
+   *
+   * @returns Whether it is worth sending on at once: the batch was set apart, split or reduced.
+   */
+  errored(batch: SettleBatch, error: unknown, isAlone: boolean): boolean;
   /** Whether a batch that the server refused is to be sent in parts: nothing else travels with them. */
   hasRefused(): boolean;
   size(): number;
@@ -145,11 +149,16 @@ export function createSettleBuffer(options: SettleBufferOptions): SettleBuffer {
     answered(batch, unsettled) {
       for (const settling of batch) answer(settling, unsettled.get(settling.held.job.id));
     },
-    errored(batch, error) {
+    errored(batch, error, isAlone) {
       if (!isDataError(error)) {
         for (const settling of batch) settling.isResent = true;
         waiting.unshift(...batch);
         return false;
+      }
+      if (!isAlone) {
+        // What was refused may have been the claim: that must not fail a job.
+        split.push([...batch]);
+        return true;
       }
       const [only] = batch;
       if (batch.length === 1 && only !== undefined) return reduce(only, error);

@@ -7,9 +7,12 @@ export function sqlState(error: unknown): string | undefined {
   return cause === error ? undefined : sqlState(cause);
 }
 
-/** Data that the server refuses whenever it is sent: classes 21, 22, 23 and 54. */
+/**
+ * Data that the server refuses whenever it is sent: by its type, size or
+ * constraints, or by what a trigger of the app raises (classes 27, 38, 39, 44 and P0).
+ */
 export function isDataError(error: unknown): boolean {
-  return /^(21|22|23|54)/.test(sqlState(error) ?? "");
+  return /^(21|22|23|27|38|39|44|54|P0)/.test(sqlState(error) ?? "");
 }
 
 /** A delete was refused since a row of the app refers to the job. */

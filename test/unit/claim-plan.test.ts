@@ -61,4 +61,12 @@ describe("a plan that polls once a minute", () => {
     expect(claim(plan, 1)).toBe("no sweep");
     expect(plan.nextMs(room)).toBeLessThan(200);
   });
+
+  test("looks again when a job of its own is due again", () => {
+    const plan = createPlan();
+    claim(plan, 0);
+    plan.expect(500);
+    plan.expect(Number.POSITIVE_INFINITY);
+    expect(plan.nextMs(room)).toBe(500);
+  });
 });

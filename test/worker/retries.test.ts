@@ -224,6 +224,25 @@ describe("a verdict", () => {
     });
   });
 
+  test("a retry starts on time however long the pause between polls is", async () => {
+    await using worker = createWorker({
+      queue,
+      db: room.db,
+      handlers: forEveryJob(queue, ({ job }: Context) => {
+        if (job.attempt === 1) throw new Error("once");
+      }),
+      pollIntervalMs: 3_600_000,
+      // Without LISTEN nothing else makes the worker look.
+      throughPooler: true,
+      instrumentation: room.spy.listener,
+    });
+    const { id } = await queue.enqueueNow(room.db, "quick", {});
+    await worker.start();
+    await room.spy.next("attempt.errored");
+    await room.spy.next("job.done");
+    expect(await room.job(id)).toMatchObject({ status: "done", attempts: 2 });
+  });
+
   test("SnoozeJob makes the job due after its delay", async () => {
     await using worker = createTestWorker(() => {
       throw new SnoozeJob({ delayMs: 90_000 });

@@ -89,7 +89,7 @@ test("after a lost answer, a row that has ended at our version was ended by us",
   const { settles, settled, lost } = buffer();
   settles.add(held(1), done);
   const batch = settles.take(0, true) ?? [];
-  expect(settles.errored(batch, new Error("Connection terminated"))).toBe(false);
+  expect(settles.errored(batch, new Error("Connection terminated"), true)).toBe(false);
   settles.answered(settles.take(0, true) ?? [], new Map([[1, "settled"]]));
   expect([settled, lost]).toEqual([[1], []]);
 });
@@ -110,17 +110,29 @@ test("one row that the server refuses is singled out by halving", () => {
     sizes.push(batch.length);
     const bad = batch.find(({ item }) => item.id === 6 && item.settlement.way === "remove");
     if (bad === undefined) settles.answered(batch, nothing);
-    else expect(settles.errored(batch, violation("23503"))).toBe(true);
+    else expect(settles.errored(batch, violation("23503"), true)).toBe(true);
     batch = settles.take(0, true);
   }
   expect(settled.toSorted()).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
   expect(sizes[0]).toBe(8);
 });
 
+test("what travelled with a claim is sent by itself before it is judged: the claim may be to blame", () => {
+  const { settles, settled } = buffer();
+  settles.add(held(1), done);
+  const batch = settles.take(0, true) ?? [];
+  expect(settles.errored(batch, violation("22003"), false)).toBe(true);
+  expect(settles.hasRefused()).toBe(true);
+  const again = settles.take(0, false) ?? [];
+  expect(again[0]?.item.settlement).toEqual({ way: "complete" });
+  settles.answered(again, nothing);
+  expect(settled).toEqual([1]);
+});
+
 test("an outcome that cannot be stored ends as a failed job with plain text", () => {
   const { settles } = buffer();
   settles.add(held(1), { ...done, result: '"x"' });
-  settles.errored(settles.take(0, true) ?? [], violation("22P05"));
+  settles.errored(settles.take(0, true) ?? [], violation("22P05"), true);
   const [reduced] = settles.take(0, true) ?? [];
   expect(reduced?.item.settlement).toMatchObject({ way: "end", status: "failed", result: null });
 });
