@@ -1,6 +1,6 @@
 import type { QueueEvent } from "../instrumentation/instrumentation.js";
 import type { LeaseToRenew, RenewAnswer } from "../queries/renew-leases.js";
-import { after, monotonicMs } from "./clock.js";
+import { after, jittered, monotonicMs } from "./clock.js";
 import type { HeldJob } from "./held-job.js";
 
 /**
@@ -19,6 +19,8 @@ const TICK_MS = 50;
 const RENEW_SHARE = 1 / 3;
 /** What is renewed anyhow takes along what has passed this share. */
 const JOIN_SHARE = 1 / 6;
+/** The longest wait after a renewal that errored; the first is two ticks, and it doubles. */
+const MAX_RETRY_MS = 1_000;
 /** A turn of the event loop that is this late is worth an event. */
 const BLOCKED_MS = 1_000;
 
@@ -32,7 +34,7 @@ export interface LeaseKeeperOptions {
   readonly onCancelled: (held: HeldJob) => void;
   /** Called at each tick, for what else goes by time. */
   readonly onTick: (nowMs: number) => void;
-  readonly onError: (error: unknown) => void;
+  readonly onError: (error: unknown, retryInMs: number) => void;
   readonly emit: ((event: QueueEvent) => void) | undefined;
 }
 
@@ -46,6 +48,8 @@ export function createLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
   const { onLost, onTimedOut, onCancelled, emit } = options;
   let callOff: (() => void) | undefined;
   let isRenewing = false;
+  let failures = 0;
+  let notBeforeMs = 0;
   let dueMs = 0;
 
   /** Ends what has run out of time; tells how much of its lease is used up. */
@@ -67,7 +71,7 @@ export function createLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
     const used = [...options.held()].map((held) => ({ held, share: inspect(held, nowMs) }));
     options.onTick(nowMs);
     const isDue = used.some(({ held, share }) => held.phase !== "over" && share >= RENEW_SHARE);
-    if (!isDue || isRenewing) return;
+    if (!isDue || isRenewing || nowMs < notBeforeMs) return;
     const ageing = used.filter(({ held, share }) => held.phase !== "over" && share >= JOIN_SHARE);
     void renew(ageing.map(({ held }) => held));
   };
@@ -83,11 +87,15 @@ export function createLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
           leaseMs: definition.leaseMs,
         })),
       );
+      failures = 0;
       for (const held of ageing) apply(held, answers.get(held.job.id), sentAtMs);
       const busy = [...answers.values()].filter((answer) => answer === "busy").length;
       emit?.({ type: "leases.renewed", count: ageing.length - busy, busy });
     } catch (error) {
-      options.onError(error);
+      failures += 1;
+      const retryInMs = jittered(Math.min(MAX_RETRY_MS, TICK_MS * 2 ** failures));
+      notBeforeMs = monotonicMs() + retryInMs;
+      options.onError(error, retryInMs);
     } finally {
       isRenewing = false;
     }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { ClaimAnswer } from "../../src/queries/claimed-row.js";
-import { createClaimPlan } from "../../src/worker/claim-plan.js";
+import type { ClaimAnswer } from "../../../src/queries/claimed-row.js";
+import { createClaimPlan } from "../../../src/worker/claim-plan.js";
 
 const room = { free: 10, ahead: 0, holdsSuspect: false };
 const nothing = { jobs: [], exhausted: [], nowUs: 0, nextDueUs: null, hasSwept: true };

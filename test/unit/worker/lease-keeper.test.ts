@@ -1,0 +1,69 @@
+import { defineJob } from "drizzle-queue";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { z } from "zod";
+import type { ClaimedJob } from "../../../src/queries/claimed-row.js";
+import { type HeldJob, holdJob } from "../../../src/worker/held-job.js";
+import { createLeaseKeeper } from "../../../src/worker/lease-keeper.js";
+
+beforeEach(() => vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] }));
+afterEach(() => vi.useRealTimers());
+
+const job: ClaimedJob = {
+  id: 1,
+  queue: "default",
+  name: "note",
+  priority: 5,
+  attempts: 1,
+  maxAttempts: 10,
+  leaseVersion: 1,
+  expiredLeases: 0,
+  idempotencyKey: null,
+  payload: "{}",
+  place: { atUs: 0, id: 1 },
+  createdMs: 0,
+  isProcessed: false,
+  isRecovered: false,
+};
+
+test("renewals that error are tried again ever later, and the lease is given up when it is over", async () => {
+  const held = holdJob(
+    job,
+    defineJob({ payload: z.object({}), leaseMs: 9_000 }),
+    performance.now(),
+  );
+  const waits: number[] = [];
+  const lost: [HeldJob, string, number][] = [];
+  let holds: HeldJob[] = [held];
+  let calls = 0;
+  const keeper = createLeaseKeeper({
+    held: () => holds,
+    renew: () => {
+      calls += 1;
+      return Promise.reject(new Error("remaining connection slots are reserved"));
+    },
+    onLost: (gone, noticedBy) => {
+      lost.push([gone, noticedBy, performance.now()]);
+      gone.phase = "over";
+      holds = [];
+    },
+    onTimedOut: () => undefined,
+    onCancelled: () => undefined,
+    onTick: () => undefined,
+    onError: (_error, retryInMs) => waits.push(retryInMs),
+    emit: undefined,
+  });
+  const startedAt = performance.now();
+  keeper.start();
+  await vi.advanceTimersByTimeAsync(2_900);
+  expect(calls).toBe(0);
+  await vi.advanceTimersByTimeAsync(7_000);
+  keeper.stop();
+  expect(calls).toBeGreaterThan(5);
+  expect(calls).toBeLessThan(14);
+  expect(waits.slice(0, 3).map((ms) => Math.floor(Math.log2(ms / 50)))).toEqual([1, 2, 3]);
+  expect(Math.max(...waits)).toBeLessThanOrEqual(1_200);
+  expect(lost).toHaveLength(1);
+  expect(lost[0]?.[1]).toBe("deadline");
+  expect((lost[0]?.[2] ?? 0) - startedAt).toBeGreaterThanOrEqual(9_000);
+  expect((lost[0]?.[2] ?? 0) - startedAt).toBeLessThan(9_100);
+});
