@@ -1,0 +1,134 @@
+/**
+ * A contender's process: opens one library and does what the benchmark asks,
+ * so that the library's processor time and memory are a process's own.
+ */
+import { writeFile } from "node:fs/promises";
+import { Session } from "node:inspector/promises";
+import process from "node:process";
+import type { Contender, ContenderOptions } from "./contender.js";
+
+/** What the benchmark asks of a process. */
+export interface Calls {
+  install(): Promise<void>;
+  seed(count: number): Promise<void>;
+  drain(task: DrainTask): Promise<DrainResult>;
+  /** Processor time and memory of the process so far. */
+  usage(): Promise<Usage>;
+  stop(): Promise<void>;
+}
+
+export interface DrainTask {
+  readonly jobs: number;
+  /** How long a handler takes; 0 does nothing at all. */
+  readonly handlerMs: number;
+  /** Give up after this long: the rate is then that of what was done. */
+  readonly capMs: number;
+  /** Writes a processor profile of the drain to this file. */
+  readonly profile?: string;
+}
+
+export interface DrainResult {
+  /** Calls of the handler: more than the jobs there were means jobs run twice. */
+  readonly handled: number;
+  readonly distinct: number;
+  readonly isComplete: boolean;
+  /** From the first call of the handler until nothing was left to be settled, or the cap. */
+  readonly elapsedMs: number;
+  readonly startMs: number;
+  readonly nodeCpuMs: number;
+}
+
+export interface Usage {
+  readonly cpuMs: number;
+  readonly rssBytes: number;
+  readonly heapBytes: number;
+}
+
+const [modulePath = "", options = "{}"] = process.argv.slice(2);
+const { open } = (await import(modulePath)) as { open(options: ContenderOptions): Contender };
+const contender = open(JSON.parse(options));
+
+const cpuMs = (): number => {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1_000;
+};
+
+async function drain({ jobs, handlerMs, capMs, profile }: DrainTask): Promise<DrainResult> {
+  const seen = new Uint8Array(jobs);
+  let handled = 0;
+  let firstMs = 0;
+  let firstCpuMs = 0;
+  let finish = (): void => {};
+  const finished = new Promise<void>((resolve) => {
+    finish = resolve;
+  });
+  const count = (number: number): void => {
+    if (firstMs === 0) {
+      firstMs = performance.now();
+      firstCpuMs = cpuMs();
+      process.send?.({ event: "first" });
+    }
+    seen[number] = 1;
+    handled += 1;
+    if (handled >= jobs) finish();
+  };
+  const waits = async (number: number): Promise<void> => {
+    await new Promise((resolve) => setTimeout(resolve, handlerMs));
+    count(number);
+  };
+  const stopProfile = profile === undefined ? undefined : await startProfile(profile);
+  const beganMs = performance.now();
+  const cap = setTimeout(finish, capMs);
+  await contender.start(handlerMs === 0 ? count : waits);
+  await finished;
+  clearTimeout(cap);
+  const isComplete = handled >= jobs;
+  // The last outcomes are still on their way.
+  while (isComplete && (await contender.isUnfinished()))
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  const result = {
+    handled,
+    isComplete,
+    elapsedMs: performance.now() - firstMs,
+    startMs: firstMs - beganMs,
+    nodeCpuMs: cpuMs() - firstCpuMs,
+  };
+  await stopProfile?.();
+  return { ...result, distinct: seen.reduce((sum, one) => sum + one, 0) };
+}
+
+async function startProfile(file: string): Promise<() => Promise<void>> {
+  const session = new Session();
+  session.connect();
+  await session.post("Profiler.enable");
+  await session.post("Profiler.setSamplingInterval", { interval: 200 });
+  await session.post("Profiler.start");
+  return async () => {
+    const { profile } = await session.post("Profiler.stop");
+    await writeFile(file, JSON.stringify(profile));
+    session.disconnect();
+  };
+}
+
+const calls: Calls = {
+  install: () => contender.install(),
+  seed: (count) => contender.seed(count),
+  drain,
+  async usage() {
+    const { rss, heapUsed } = process.memoryUsage();
+    return { cpuMs: cpuMs(), rssBytes: rss, heapBytes: heapUsed };
+  },
+  stop: () => contender.stop(),
+};
+
+process.on(
+  "message",
+  ({ id, name, argument }: { id: number; name: keyof Calls; argument: never }) => {
+    calls[name](argument).then(
+      (value) => process.send?.({ id, value }),
+      (error: unknown) => process.send?.({ id, error: String((error as Error).stack ?? error) }),
+    );
+  },
+);
+process.once("disconnect", () => process.exit());
+process.send?.({ event: "ready" });
