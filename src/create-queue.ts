@@ -1,6 +1,5 @@
 import { createEnqueue, type Enqueue } from "./enqueue/enqueue.js";
 import { emitter, type Instrumentation } from "./instrumentation/instrumentation.js";
-import { findEnqueuedTemplate } from "./queries/find-enqueued.js";
 import { insertJobTemplates } from "./queries/insert-job.js";
 import { insertJobsTemplate } from "./queries/insert-jobs.js";
 import { withdrawJobsTemplate } from "./queries/withdraw-jobs.js";
@@ -57,7 +56,6 @@ export function createQueue<const M extends JobMap>(options: QueueOptions<M>): Q
   const statements = {
     insertOne: insertJobTemplates(tables),
     insertMany: insertJobsTemplate(tables),
-    find: findEnqueuedTemplate(tables),
     withdraw: withdrawJobsTemplate(tables),
   };
   const emit = emitter(instrumentation);

@@ -1,5 +1,7 @@
 /** Marks this library's errors across copies of the package, where `instanceof` would not hold. */
 const BRAND = Symbol.for("drizzle-queue.error");
+// The classes get it in their constructors: a field with a computed name would keep a class that
+// nobody uses in an app's bundle.
 
 /** Every code a {@link QueueError} can carry; docs/errors.md tells cause and remedy of each. */
 export type QueueErrorCode =
@@ -47,12 +49,13 @@ export class QueueError extends Error {
   readonly code: QueueErrorCode;
   /** What is wrong with a payload, by path; empty for every other code. */
   readonly issues: readonly Issue[];
-  readonly [BRAND] = "QueueError";
+  declare readonly [BRAND]: "QueueError";
 
   constructor(code: QueueErrorCode, message: string, details: QueueErrorDetails = {}) {
     super(message, "cause" in details ? { cause: details.cause } : undefined);
     this.code = code;
     this.issues = details.issues ?? [];
+    this[BRAND] = "QueueError";
   }
 }
 
@@ -74,7 +77,7 @@ export class AttemptError extends Error {
   readonly jobId: number;
   readonly jobName: string;
   readonly attempt: number;
-  readonly [BRAND] = "AttemptError";
+  declare readonly [BRAND]: "AttemptError";
 
   constructor(
     code: AttemptErrorCode,
@@ -90,6 +93,7 @@ export class AttemptError extends Error {
     this.jobId = of.jobId;
     this.jobName = of.jobName;
     this.attempt = of.attempt;
+    this[BRAND] = "AttemptError";
   }
 }
 
@@ -102,7 +106,12 @@ export class AttemptError extends Error {
  */
 export class FailJob extends Error {
   override readonly name: string = "FailJob";
-  readonly [BRAND] = "FailJob";
+  declare readonly [BRAND]: "FailJob";
+
+  constructor(message?: string, options?: { readonly cause?: unknown }) {
+    super(message, options);
+    this[BRAND] = "FailJob";
+  }
 }
 
 /**
@@ -116,7 +125,7 @@ export class SnoozeJob extends Error {
   override readonly name: string = "SnoozeJob";
   /** Milliseconds from now until the job is due again. */
   readonly delayMs: number;
-  readonly [BRAND] = "SnoozeJob";
+  declare readonly [BRAND]: "SnoozeJob";
 
   /** @throws {QueueError} `INVALID_OPTION` when `delayMs` is not a number from 0 to ten years. */
   constructor({ delayMs }: { readonly delayMs: number }) {
@@ -128,6 +137,7 @@ export class SnoozeJob extends Error {
     }
     super(`Run again in ${delayMs} ms.`);
     this.delayMs = delayMs;
+    this[BRAND] = "SnoozeJob";
   }
 }
 

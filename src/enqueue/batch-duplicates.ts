@@ -16,16 +16,16 @@ export function findDuplicates(jobs: readonly NewJob[]): BatchDuplicates {
   const conflicts: number[] = [];
   const places = new Map<string, number>();
   const placeOf = jobs.map((job, index) => {
+    if (job.idempotencyKey === null) return unique.push(job) - 1;
     // A name holds no NUL, so this keeps name and key apart.
-    const identity = job.idempotencyKey === null ? undefined : `${job.name}\0${job.idempotencyKey}`;
-    const place = identity === undefined ? undefined : places.get(identity);
-    const first = place === undefined ? undefined : unique[place];
-    if (place !== undefined && first !== undefined) {
-      if (!sameInput(first, job)) conflicts.push(index);
-      return place;
-    }
-    if (identity !== undefined) places.set(identity, unique.length);
-    return unique.push(job) - 1;
+    const identity = `${job.name}\0${job.idempotencyKey}`;
+    const place = places.get(identity) ?? unique.length;
+    const first = unique[place];
+    if (first === undefined) {
+      places.set(identity, place);
+      unique.push(job);
+    } else if (!sameInput(first, job)) conflicts.push(index);
+    return place;
   });
   return { unique, placeOf, conflicts };
 }

@@ -56,7 +56,7 @@ function checkStart({ runAt, delayMs }: EnqueueOptions): Pick<CheckedOptions, "r
   if (delayMs !== undefined) checkNumber("delayMs", delayMs, 0, MAX_DELAY_MS);
   if (runAt === undefined) return { runAt: null, delayMs: delayMs ?? 0 };
   if (delayMs === undefined) return { runAt: isoInstant(runAt), delayMs: 0 };
-  throw new QueueError("INVALID_OPTION", "runAt and delayMs exclude each other. Give one of them.");
+  throw new QueueError("INVALID_OPTION", "runAt and delayMs exclude each other.");
 }
 
 /** A Date goes as text: not every driver takes one, and none may read it in a session's zone. */

@@ -1,4 +1,4 @@
-import { type Issue, QueueError } from "../errors.js";
+import { QueueError } from "../errors.js";
 import type { QueueEvent } from "../instrumentation/instrumentation.js";
 import type { InsertedJob, NewJob } from "../queries/enqueue-parts.js";
 import { drizzleExecutor, type PgExecutor } from "../queries/executor.js";
@@ -162,7 +162,7 @@ function requireTransaction(who: string, tx: unknown): void {
   if (isTransaction(tx)) return;
   throw new QueueError(
     "NOT_A_TRANSACTION",
-    `${who}() needs the \`tx\` of db.transaction(async (tx) => …). To enqueue outside of a transaction on purpose, call enqueueNow(db, …).`,
+    `${who}() needs the \`tx\` of db.transaction(async (tx) => …). Outside of a transaction, call enqueueNow(db, …).`,
   );
 }
 
@@ -181,7 +181,7 @@ function prepareBatch(
     if (length <= MAX_BATCH_LENGTH) return job;
     throw new QueueError(
       "INVALID_PAYLOAD",
-      `enqueueMany(): the payloads up to job ${index} have more than ${MAX_BATCH_LENGTH} characters. Split the batch.`,
+      `enqueueMany(), job ${index}: the batch has more than ${MAX_BATCH_LENGTH} characters. Split it.`,
     );
   });
 }
@@ -192,13 +192,10 @@ function inBatch(index: number, prepare: () => NewJob): NewJob {
     return prepare();
   } catch (error) {
     if (!(error instanceof QueueError)) throw error;
-    const issues: readonly Issue[] = error.issues.map(({ path, message }) => ({
-      path: [index, ...path],
-      message,
-    }));
+    const issues = error.issues.map((issue) => ({ ...issue, path: [index, ...issue.path] }));
     throw new QueueError(error.code, `enqueueMany(), job ${index}: ${error.message}`, {
       issues,
-      cause: error.cause,
+      ...("cause" in error && { cause: error.cause }),
     });
   }
 }
@@ -206,20 +203,16 @@ function inBatch(index: number, prepare: () => NewJob): NewJob {
 function conflict(name: string, id: number): QueueError {
   return new QueueError(
     "IDEMPOTENCY_CONFLICT",
-    `Job "${name}": its idempotency key belongs to job ${id}, which has another input. Use another key, or the same input.`,
+    `Job "${name}": its idempotency key belongs to another input, that of job ${id}. Use another key.`,
   );
 }
 
 function batchConflict(indexes: readonly number[]): QueueError {
+  const message = "its idempotency key belongs to another input";
   return new QueueError(
     "IDEMPOTENCY_CONFLICT",
-    `enqueueMany(): ${indexes.length} idempotency keys belong to another input, the first is that of job ${indexes[0]}. Nothing was inserted.`,
-    {
-      issues: indexes.map((index) => ({
-        path: [index],
-        message: "the idempotency key belongs to another input",
-      })),
-    },
+    `enqueueMany(), job ${indexes[0]}: ${message}, as for ${indexes.length - 1} more. Nothing was inserted.`,
+    { issues: indexes.map((index) => ({ path: [index], message })) },
   );
 }
 

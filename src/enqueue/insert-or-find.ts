@@ -1,7 +1,6 @@
 import { QueueError } from "../errors.js";
 import type { InsertedJob, NewJob } from "../queries/enqueue-parts.js";
 import type { Executor } from "../queries/executor.js";
-import { findEnqueued } from "../queries/find-enqueued.js";
 import { type InsertJobTemplates, insertJob } from "../queries/insert-job.js";
 import { type InsertJobsTemplate, insertJobs } from "../queries/insert-jobs.js";
 import type { Template } from "../queries/template.js";
@@ -11,7 +10,6 @@ import { withdrawJobs } from "../queries/withdraw-jobs.js";
 export interface EnqueueStatements {
   readonly insertOne: InsertJobTemplates;
   readonly insertMany: InsertJobsTemplate;
-  readonly find: Template;
   readonly withdraw: Template;
 }
 
@@ -24,9 +22,9 @@ const MAX_ROUNDS = 100;
 /**
  * Inserts a job or finds the one that has its key.
  *
- * One statement. More only where another transaction commits the same key while
- * we wait for it: then its row is looked up, and if it is gone by then, the
- * insert is tried again.
+ * One statement. A second only where another transaction commits the same key
+ * while we wait for it: the statement sees that job then, or inserts if it is
+ * gone again.
  */
 export async function insertOrFind(
   executor: Executor,
@@ -34,8 +32,7 @@ export async function insertOrFind(
   job: NewJob,
 ): Promise<InsertedJob> {
   for (let round = 0; round < MAX_ROUNDS; round += 1) {
-    const inserted = await insertJob(executor, statements.insertOne, job);
-    const answer = inserted ?? (await findEnqueued(executor, statements.find, [job]))[0];
+    const answer = await insertJob(executor, statements.insertOne, job);
     if (answer !== undefined) return answer;
   }
   throw gaveUp();
@@ -52,29 +49,29 @@ export async function insertOrFindMany(
   statements: EnqueueStatements,
   jobs: readonly NewJob[],
 ): Promise<readonly (InsertedJob | undefined)[]> {
-  const answers = [...(await insertJobs(executor, statements.insertMany, jobs))];
-  for (let round = 0; ; round += 1) {
-    if (answers.some((answer) => answer?.conflict)) {
+  const answers: (InsertedJob | undefined)[] = [];
+  let missing = [...jobs.keys()];
+  for (let round = 0; round < MAX_ROUNDS; round += 1) {
+    const found = await insertJobs(
+      executor,
+      statements.insertMany,
+      missing.flatMap((place) => jobs[place] ?? []),
+    );
+    for (const [index, place] of missing.entries()) answers[place] = found[index];
+    if (found.some((answer) => answer?.conflict)) {
       // Those that an earlier round inserted.
       const ours = answers.flatMap((answer) => (answer?.created ? [answer.id] : []));
       await withdrawJobs(executor, statements.withdraw, ours);
       return answers;
     }
-    const missing = [...answers.keys()].filter((place) => answers[place] === undefined);
+    missing = missing.filter((place) => answers[place] === undefined);
     if (missing.length === 0) return answers;
-    if (round === 2 * MAX_ROUNDS) throw gaveUp();
-    const again = missing.flatMap((place) => jobs[place] ?? []);
-    // Look first, then insert what has vanished, in turns.
-    const found =
-      round % 2 === 0
-        ? await findEnqueued(executor, statements.find, again)
-        : await insertJobs(executor, statements.insertMany, again);
-    for (const [index, place] of missing.entries()) answers[place] = found[index];
   }
+  throw gaveUp();
 }
 
 const gaveUp = (): QueueError =>
   new QueueError(
     "IDEMPOTENCY_CONFLICT",
-    `An idempotency key was taken and freed again ${MAX_ROUNDS} times while it was enqueued. Try again.`,
+    `An idempotency key was taken and freed again ${MAX_ROUNDS} times. Try again.`,
   );

@@ -175,7 +175,7 @@ function warnOnce(): (error: unknown) => void {
     hasWarned = true;
     // oxlint-disable-next-line no-console -- The listener is the channel that failed; the console is what is left.
     console.warn(
-      "drizzle-queue: the instrumentation threw an error; later ones are not shown.",
+      "drizzle-queue: the instrumentation threw (told once):",
       error,
     );
   };

@@ -12,7 +12,7 @@ export interface NewJob {
   readonly idempotencyKey: string | null;
   /** JSON text. */
   readonly payload: string;
-  /** JSON text of what the caller gave, where it differs from `payload`: the input hash is taken of it. */
+  /** JSON text of what the caller gave, where there is a key and it differs from `payload`: the input hash is taken of it. */
   readonly input: string | null;
 }
 
@@ -43,3 +43,15 @@ export const tooLate = (due: string): string =>
 export const hashOf = (json: string): string =>
   // Qualified: an app's own convert_to(text, text) would fit better, wherever it is.
   `pg_catalog.sha256(pg_catalog.convert_to((${json})::text, 'UTF8'))`;
+
+/** Who has a key: the job, and whoever processed it, unless that time is over. */
+export function known(name: string, key: string): string {
+  const match = `where name = ${name} and idempotency_key = ${key}`;
+  return `select id, status, input_hash from {jobs} ${match}
+    union all select job_id, 'done', input_hash from {processedKeys} ${match}
+      and (expires_at is null or expires_at > statement_timestamp())`;
+}
+
+/** Leaves the first job of a key as it is: "do update" would lock its row until the caller's transaction ends. */
+export const KEEP_FIRST =
+  "on conflict (name, idempotency_key) where idempotency_key is not null do nothing";

@@ -6,6 +6,8 @@ import {
   FRESH,
   hashOf,
   type InsertedJob,
+  KEEP_FIRST,
+  known,
   type NewJob,
   tooLate,
 } from "./enqueue-parts.js";
@@ -22,7 +24,6 @@ type When = keyof Texts;
 
 /** The statements that insert one job, ready for one set of tables. */
 export interface InsertJobTemplates {
-  readonly channel: string;
   readonly plain: Texts;
   readonly keyed: Texts;
 }
@@ -43,7 +44,7 @@ const valuesOf = (when: When): string =>
  * up. It stands in a select list: in a CTE that nobody reads it would not run.
  */
 const wakeForOne = (when: When): string =>
-  `(select count(pg_notify($channel::text, id)) from (
+  `(select count(pg_notify('{channel}', id)) from (
     select id from {workers}
     where waiting and ${FRESH}
       and (queues is null or $queue::text = any(queues)) and $name::text = any(names)
@@ -57,21 +58,17 @@ returning id::text as id, ${wakeForOne(when)} as woken`;
 
 const INPUT_HASH = hashOf("coalesce($input::text, $payload::text)::jsonb");
 
+/**
+ * A key that is known is not even tried: the insert would draw a number, and wait
+ * for whoever deletes the job. Of the two places where it can be known, the jobs
+ * come first: their row tells more.
+ */
 const insertKeyed = (when: When): string => `
-with known as (
-  select id, status, input_hash from {jobs}
-  where name = $name::text and idempotency_key = $key::text
-  -- Comes second: where the job is still there, its row tells more.
-  union all select job_id, 'done', input_hash from {processedKeys}
-  where name = $name::text and idempotency_key = $key::text
-    and (expires_at is null or expires_at > statement_timestamp())
-), inserted as (
+with known as (${known("$name::text", "$key::text")}), inserted as (
   insert into {jobs} (${COLUMNS}, idempotency_key, input_hash)
   select ${valuesOf(when)}, $key::text, ${INPUT_HASH}
-  -- An insert that is going to be a duplicate would draw a number, and wait for whoever deletes the job.
   where not exists (select from known)
-  -- "do update" would lock the job's row until the caller's transaction ends.
-  on conflict (name, idempotency_key) where idempotency_key is not null do nothing
+  ${KEEP_FIRST}
   returning id
 )
 select id::text as id, true as created, 'queued' as status, false as conflict, ${wakeForOne(when)} as woken
@@ -81,7 +78,6 @@ union all select id::text, false, status, coalesce(input_hash <> ${INPUT_HASH}, 
 /** Prepares the statements for a set of tables. */
 export function insertJobTemplates(tables: TableNames): InsertJobTemplates {
   return {
-    channel: tables.channel,
     plain: {
       now: template("insert_job", insertPlain("now"), tables),
       later: template("insert_later_job", insertPlain("later"), tables),
@@ -114,7 +110,6 @@ export async function insertJob(
     max_attempts: job.maxAttempts,
     run_at: job.runAt,
     delay_ms: job.delayMs,
-    channel: templates.channel,
   };
   const when: When = job.runAt === null && job.delayMs === 0 ? "now" : "later";
   if (key === null) {

@@ -6,6 +6,8 @@ import {
   FRESH,
   hashOf,
   type InsertedJob,
+  KEEP_FIRST,
+  known,
   type NewJob,
   tooLate,
 } from "./enqueue-parts.js";
@@ -14,82 +16,88 @@ import { type Template, template } from "./template.js";
 
 /** The statement that inserts many jobs, ready for one set of tables. */
 export interface InsertJobsTemplate {
-  readonly channel: string;
   readonly jobsTable: string;
   readonly statement: Template;
 }
 
+/** The name of a row of `given`: what equals the batch's first job is not written out in its JSON. */
+const NAME = "coalesce(given.name, $name::text)";
+
 /**
  * Each key is looked up by a probe of its own: as a join, the plan would follow
- * the estimate of 100 rows that PostgreSQL has for every JSON text.
+ * the estimate of 100 rows that PostgreSQL has for every JSON text. Of the two
+ * places where it can be known, the jobs come first: their row tells more.
  */
-const INSERT_MANY = `
-with item as materialized (
-  select given.place, given.key,
-    -- Only what differs from the batch's first job is written out: JSON is most of the work here.
-    coalesce(given.queue, $queue::text) as queue, coalesce(given.name, $name::text) as name,
+const ITEM = `
+  select given.ordinality as place, given.key,
+    coalesce(given.queue, $queue::text) as queue, ${NAME} as name,
     coalesce(given.priority, $priority::smallint) as priority,
     coalesce(given.max_attempts, $max_attempts::integer) as max_attempts,
     coalesce(given.payload, 'null'::jsonb) as payload,
     ${dueAt("given.run_at", "coalesce(given.delay_ms, 0)")} as available_at,
-    hashed.hash, coalesce(known.id, processed.job_id) as known_id,
-    case when known.id is null and processed.job_id is not null then 'done' else known.status end as known_status,
-    coalesce(coalesce(known.input_hash, processed.input_hash) <> hashed.hash, false) as conflict
+    hashed.hash, known.id as known_id, known.status as known_status,
+    coalesce(known.input_hash <> hashed.hash, false) as conflict
   from rows from (jsonb_to_recordset($items::text::jsonb) as (queue text, name text, payload jsonb, input jsonb,
     priority smallint, max_attempts integer, run_at text, delay_ms float8, key text))
-    with ordinality as given(queue, name, payload, input, priority, max_attempts, run_at, delay_ms, key, place)
+    with ordinality as given
   cross join lateral (
     select case when given.key is not null
       then ${hashOf("coalesce(given.input, given.payload, 'null'::jsonb)")} end as hash
   ) hashed
   left join lateral (
-    select id, status, input_hash from {jobs}
-    where given.key is not null and name = coalesce(given.name, $name::text) and idempotency_key = given.key limit 1
-  ) known on true
-  left join lateral (
-    select job_id, input_hash from {processedKeys}
-    where given.key is not null and name = coalesce(given.name, $name::text) and idempotency_key = given.key
-      and (expires_at is null or expires_at > statement_timestamp()) limit 1
-  ) processed on true
-), fresh as materialized (
-  -- Numbers are drawn in the caller's order: it is the order among jobs due at the same time.
+    ${known(NAME, "given.key and given.key is not null")} limit 1
+  ) known on true`;
+
+/**
+ * What is to be inserted, none of it if there is a conflict. Numbers are drawn in
+ * the caller's order: it is the order among jobs that are due at the same time.
+ */
+const FRESH_ITEMS = `
   select nextval((select pg_get_serial_sequence($jobs_table::text, 'id')::regclass)) as id, ordered.*
   from (
     select * from item where known_id is null and not exists (select from item where conflict) order by place
-  ) ordered
-), job as (
+  ) ordered`;
+
+/** Whoever takes several keys takes them in one order: opposite orders would deadlock. */
+const INSERT = `
   insert into {jobs} (id, ${COLUMNS}, idempotency_key, input_hash) overriding system value
   select id, queue, name, payload, priority, max_attempts, available_at, statement_timestamp(), key, hash
-  -- Whoever takes several keys takes them in this order: opposite orders would deadlock.
   from fresh order by name collate "C", key collate "C"
-  on conflict (name, idempotency_key) where idempotency_key is not null do nothing
-  returning id, queue, name, available_at
-), horizon as (
-  select statement_timestamp() + max(poll_interval_ms) * interval '1 millisecond' as until
-  from {workers} where waiting and ${FRESH}
-), line as (
-  -- One probe per queue and name, whatever the number of jobs; none at all when nobody waits.
-  select queue, name, count(*) as jobs, min(available_at) as due from job
-  where available_at <= (select until from horizon) group by queue, name
-)
+  ${KEEP_FIRST}
+  returning id, queue, name, available_at`;
+
+/**
+ * Wakes one worker more than there are jobs, of each queue and name: one probe
+ * for each of these, whatever the number of jobs, and none when nobody waits.
+ */
+const WAKE = `(select count(pg_notify('{channel}', worker.id)) from (
+    select distinct chosen.id from (
+      select queue, name, count(*) as jobs, min(available_at) as due from job
+      where available_at <= (
+        select statement_timestamp() + max(poll_interval_ms) * interval '1 millisecond'
+        from {workers} where waiting and ${FRESH}
+      )
+      group by queue, name
+    ) line cross join lateral (
+      select id from {workers}
+      where waiting and ${FRESH}
+        and (queues is null or line.queue = any(queues)) and line.name = any(names) ${tooLate("line.due")}
+      order by random() limit line.jobs + 1
+    ) chosen
+  ) worker)`;
+
+/** One row, whatever the number of jobs; it lists who went in only where a key was taken meanwhile. */
+const INSERT_MANY = `
+with item as materialized (${ITEM}), fresh as materialized (${FRESH_ITEMS}), job as (${INSERT})
 select (select string_agg(id::text, ',' order by place) from fresh) as drawn,
   case when (select count(*) from job) < (select count(*) from fresh)
     then (select coalesce(string_agg(id::text, ','), '') from job) end as inserted,
   (select json_agg(json_build_array(place - 1, known_id::text, known_status, conflict)) from item
     where known_id is not null)::text as known,
-  (select count(pg_notify($channel::text, worker.id)) from (
-    select distinct chosen.id from line cross join lateral (
-      select id from {workers}
-      where waiting and ${FRESH}
-        and (queues is null or line.queue = any(queues)) and line.name = any(names)
-        ${tooLate("line.due")}
-      order by random() limit line.jobs + 1
-    ) chosen
-  ) worker) as woken`;
+  ${WAKE} as woken`;
 
 /** Prepares the statement for a set of tables. */
 export const insertJobsTemplate = (tables: TableNames): InsertJobsTemplate => ({
-  channel: tables.channel,
   jobsTable: tables.jobs,
   statement: template("insert_jobs", INSERT_MANY, tables),
 });
@@ -116,7 +124,6 @@ export async function insertJobs(
       priority: first.priority,
       max_attempts: first.maxAttempts,
       jobs_table: prepared.jobsTable,
-      channel: prepared.channel,
     }),
   );
   const answers: (InsertedJob | undefined)[] = Array.from(jobs, () => undefined);
@@ -140,7 +147,7 @@ export async function insertJobs(
 /** Payloads go in as they are, so that they are read once; the rest only where it differs from the first job's. */
 function itemText(job: NewJob, first: NewJob): string {
   let text = `{"payload":${job.payload}`;
-  if (job.input !== null && job.idempotencyKey !== null) text += `,"input":${job.input}`;
+  if (job.input !== null) text += `,"input":${job.input}`;
   if (job.name !== first.name) text += `,"name":${JSON.stringify(job.name)}`;
   if (job.queue !== first.queue) text += `,"queue":${JSON.stringify(job.queue)}`;
   if (job.priority !== first.priority) text += `,"priority":${job.priority}`;

@@ -8,7 +8,7 @@ export interface Template {
 }
 
 /**
- * Prepares a statement's text: `{jobs}` becomes a table, `$floor` a numbered parameter.
+ * Prepares a statement's text: `{jobs}` becomes a table, `{channel}` the channel, `$floor` a numbered parameter.
  *
  * Comments and line breaks go first, then the names come in: a quoted name
  * may hold whatever looks like a comment.
@@ -22,8 +22,8 @@ export function template(name: string, text: string, tables: TableNames): Templa
       return `$${parameters.indexOf(parameter) + 1}`;
     })
     .replaceAll(
-      /\{(jobs|processedKeys|workers)\}/g,
-      (_, table: "jobs" | "processedKeys" | "workers") => tables[table],
+      /\{(jobs|processedKeys|workers|channel)\}/g,
+      (_, place: "jobs" | "processedKeys" | "workers" | "channel") => tables[place],
     );
   return {
     bind(values) {

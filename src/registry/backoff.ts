@@ -62,7 +62,10 @@ const shortened = (delayMs: number, jitter: number): number =>
   delayMs * (1 - jitter * Math.random());
 
 /** What a definition without a backoff gets. */
-export const DEFAULT_BACKOFF: Backoff = exponential({ baseMs: 5_000, maxMs: 3_600_000 });
+export const DEFAULT_BACKOFF: Backoff = /* @__PURE__ */ exponential({
+  baseMs: 5_000,
+  maxMs: 3_600_000,
+});
 
 /**
  * Asks a backoff for the delay after an attempt; always a number from 0 to ten years.
@@ -70,7 +73,7 @@ export const DEFAULT_BACKOFF: Backoff = exponential({ baseMs: 5_000, maxMs: 3_60
  * A backoff is the app's code: if it throws or gives NaN, the default's answer
  * is taken, since the job has to be settled all the same.
  */
-export function retryDelayMs(backoff: Backoff, attempt: number): number {
+export function retryDelayMs(backoff: Backoff | undefined, attempt: number): number {
   const delayMs = ask(backoff, attempt);
   return Math.min(
     MAX_DELAY_MS,
@@ -78,9 +81,9 @@ export function retryDelayMs(backoff: Backoff, attempt: number): number {
   );
 }
 
-function ask(backoff: Backoff, attempt: number): number {
+function ask(backoff: Backoff | undefined, attempt: number): number {
   try {
-    return Number(backoff(attempt));
+    return Number(backoff?.(attempt));
   } catch {
     return Number.NaN;
   }

@@ -1,5 +1,4 @@
 import type { $ZodType, input, output } from "zod/v4/core";
-import { DEFAULT_BACKOFF } from "./backoff.js";
 import {
   DEFINITION,
   type IdempotencyKey,
@@ -116,15 +115,15 @@ export function defineJob(spec: JobSpec<$ZodType, $ZodType | undefined>): JobDef
   });
 }
 
-function settingsOf(spec: JobSettings): Required<JobSettings> {
-  const settings: Required<JobSettings> = {
+function settingsOf(spec: JobSettings): Pick<JobDefinition, keyof JobSettings> {
+  const settings: Pick<JobDefinition, keyof JobSettings> = {
     queue: spec.queue ?? "default",
     priority: spec.priority ?? 5,
     maxAttempts: spec.maxAttempts ?? 10,
     leaseMs: spec.leaseMs ?? 30_000,
     // Null means no limit, so only undefined takes the default.
     timeoutMs: spec.timeoutMs === undefined ? 900_000 : spec.timeoutMs,
-    backoff: spec.backoff ?? DEFAULT_BACKOFF,
+    backoff: spec.backoff,
     retryIf: spec.retryIf ?? retryAll,
   };
   checkText("defineJob(): queue", settings.queue);
@@ -133,7 +132,7 @@ function settingsOf(spec: JobSettings): Required<JobSettings> {
   checkNumber("defineJob(): leaseMs", settings.leaseMs, MIN_LEASE_MS, MAX_INT32);
   if (settings.timeoutMs !== null)
     checkNumber("defineJob(): timeoutMs", settings.timeoutMs, 1, MAX_INT32);
-  checkFunction("defineJob(): backoff", settings.backoff);
+  if (spec.backoff !== undefined) checkFunction("defineJob(): backoff", spec.backoff);
   checkFunction("defineJob(): retryIf", settings.retryIf);
   return settings;
 }

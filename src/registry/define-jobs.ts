@@ -25,7 +25,7 @@ export function defineJobs<const M extends JobMap>(jobs: M): M {
     // `{ __proto__: definition }` sets the prototype: the job would be lost without a word.
     throw new QueueError(
       "INVALID_OPTION",
-      'defineJobs(): the map must be a plain object. Write a job called __proto__ as ["__proto__"].',
+      'defineJobs() must be a plain object. Write the job __proto__ as ["__proto__"].',
     );
   }
   const map: Record<string, JobDefinition> = Object.create(null);

@@ -50,10 +50,12 @@ export const DEFINITION: unique symbol = Symbol.for("drizzle-queue.job-definitio
 export interface JobDefinition<
   S extends $ZodType = $ZodType,
   R extends $ZodType | undefined = $ZodType | undefined,
-> extends Required<JobSettings> {
+> extends Omit<Required<JobSettings>, "backoff"> {
   readonly [DEFINITION]: true;
   readonly payload: S;
   readonly result: R;
+  /** Undefined for the default, which only a worker needs to know. */
+  readonly backoff: Backoff | undefined;
   /** Derives the key from the parsed payload; `never` keeps definitions of any payload in one map. */
   readonly idempotencyKey: ((payload: never) => IdempotencyKey | null) | undefined;
 }

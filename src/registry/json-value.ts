@@ -16,6 +16,7 @@ export type JsonValue =
 /** Says where a value is not JSON, and why. */
 export class JsonFault extends Error implements Issue {
   override readonly name: string = "JsonFault";
+  readonly code: string = "json";
   readonly path: readonly (string | number)[];
 
   constructor(path: readonly (string | number)[], message: string) {
@@ -57,7 +58,7 @@ function checkLeaf(value: unknown, path: Path): asserts value is JsonLeaf {
   if (typeof value === "string") return checkString(value, path);
   if (value === null || value === undefined || typeof value === "boolean") return;
   const kind = typeof value === "number" ? String(value) : `a ${typeof value}`;
-  if (!Number.isFinite(value)) throw new JsonFault([...path], `is ${kind}, which JSON cannot hold`);
+  if (!Number.isFinite(value)) throw new JsonFault([...path], `is ${kind}, which cannot be stored`);
 }
 
 function copyObject(value: object, path: (string | number)[], budget: Budget): JsonValue {
@@ -104,12 +105,12 @@ function set(properties: Record<string, JsonValue>, key: string, property: JsonV
 function checkPlain(value: object, path: Path): void {
   const tag = Object.prototype.toString.call(value);
   if (tag !== "[object Object]")
-    throw new JsonFault([...path], `is a ${tag.slice(8, -1)}, which JSON cannot hold`);
+    throw new JsonFault([...path], `is a ${tag.slice(8, -1)}, which cannot be stored`);
 }
 
 function checkString(text: string, path: Path): void {
   const fault = textFault(text);
-  if (fault !== undefined) throw new JsonFault([...path], fault);
+  if (fault !== undefined) throw new JsonFault([...path], `${fault}, which cannot be stored`);
 }
 
 function hasToJson(value: unknown): value is { toJSON(key: string): unknown } {

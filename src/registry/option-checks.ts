@@ -13,10 +13,10 @@ const encoder = new TextEncoder();
 /** The length of a text in UTF-8. */
 export const utf8Length = (text: string): number => encoder.encode(text).length;
 
-/** Tells why PostgreSQL could not store a text unchanged; undefined when it can. */
+/** Tells what PostgreSQL could not store in a text, or a driver would change; undefined for none. */
 export function textFault(text: string): string | undefined {
-  if (text.includes("\0")) return "contains \\u0000, which PostgreSQL cannot store";
-  if (LONE_SURROGATE.test(text)) return "contains a lone surrogate, which is not valid Unicode";
+  if (text.includes("\0")) return "contains \\u0000";
+  if (LONE_SURROGATE.test(text)) return "contains a lone surrogate";
   return undefined;
 }
 
@@ -38,16 +38,17 @@ export function refuseUnknownOptions(of: string, given: unknown, known: readonly
   }
 }
 
-/** @throws {QueueError} `INVALID_OPTION` when `value` is not an integer in the range. */
-export function checkInteger(option: string, value: unknown, min: number, max: number): void {
-  if (Number.isInteger(value) && (value as number) >= min && (value as number) <= max) return;
-  throw invalidOption(option, `an integer from ${min} to ${max}`, value);
-}
-
 /** @throws {QueueError} `INVALID_OPTION` when `value` is not a number in the range. */
 export function checkNumber(option: string, value: unknown, min: number, max: number): void {
   if (typeof value === "number" && value >= min && value <= max) return;
   throw invalidOption(option, `a number from ${min} to ${max}`, value);
+}
+
+/** @throws {QueueError} `INVALID_OPTION` when `value` is not an integer in the range. */
+export function checkInteger(option: string, value: unknown, min: number, max: number): void {
+  if (typeof value === "number" && value % 1 !== 0)
+    throw invalidOption(option, "an integer", value);
+  checkNumber(option, value, min, max);
 }
 
 /** @throws {QueueError} `INVALID_OPTION` when `value` is no text of that many bytes that can be stored. */
@@ -59,7 +60,8 @@ export function checkText(
 ): void {
   if (typeof value !== "string") throw invalidOption(option, "a string", value);
   const fault = textFault(value);
-  if (fault !== undefined) throw new QueueError("INVALID_OPTION", `${option} ${fault}.`);
+  if (fault !== undefined)
+    throw new QueueError("INVALID_OPTION", `${option} ${fault}, which cannot be stored.`);
   const bytes = utf8Length(value);
   if (bytes >= minBytes && bytes <= maxBytes) return;
   throw new QueueError(

@@ -67,15 +67,11 @@ export function parseStored(definition: JobDefinition, stored: unknown): StoredP
 }
 
 function toStored(what: string, schema: $ZodType, given: unknown, maxBytes: number): ParsedPayload {
-  const json = jsonOf(what, given, maxBytes);
-  const input = textOf(what, json, maxBytes);
-  const checked = check(schema, json);
+  const { value, text } = toJson(what, given, maxBytes);
+  const checked = check(schema, value);
   if (!checked.ok) throw refusal(what, checked.issues, checked.cause);
-  return {
-    output: checked.output,
-    stored: canonical(schema, checked.output, input, maxBytes),
-    input,
-  };
+  const { output } = checked;
+  return { output, stored: canonical(schema, output, text, maxBytes), input: text };
 }
 
 /** Turns the output back to input; what cannot be turned back is stored as it was given. */
@@ -83,34 +79,38 @@ function canonical(schema: $ZodType, output: unknown, input: string, maxBytes: n
   try {
     // Nothing was filled in or left out: then the input is its own canonical form.
     if (JSON.stringify(output) === input) return input;
-    const value = toJsonValue(encode(schema, output), maxBytes);
-    const text = JSON.stringify(value ?? null);
-    if (text === input) return input;
-    return utf8Length(text) <= maxBytes && check(schema, value).ok ? text : input;
+    const { value, text } = sizedJson(encode(schema, output), maxBytes);
+    return check(schema, value).ok ? text : input;
   } catch {
     // A one-way transform, or an encoded form that JSON cannot hold: both are normal schemas.
     return input;
   }
 }
 
-function jsonOf(what: string, value: unknown, maxBytes: number): JsonValue | undefined {
+interface Json {
+  readonly value: JsonValue | undefined;
+  readonly text: string;
+}
+
+function toJson(what: string, given: unknown, maxBytes: number): Json {
   try {
-    return toJsonValue(value, maxBytes);
+    return sizedJson(given, maxBytes);
   } catch (error) {
-    if (error instanceof JsonFault) {
-      throw refusal(what, [{ path: error.path, message: error.message, code: "json" }], undefined);
-    }
-    throw refusal(what, [{ path: [], message: "cannot be read", code: "json" }], error);
+    // Whatever else was thrown came from a getter or a toJSON of the payload.
+    throw error instanceof JsonFault
+      ? refusal(what, [error])
+      : refusal(what, [new JsonFault([], "cannot be read")], error);
   }
 }
 
-function textOf(what: string, json: JsonValue | undefined, maxBytes: number): string {
-  const text = JSON.stringify(json ?? null);
+/** @throws {JsonFault} when it cannot be stored, or is too large. */
+function sizedJson(given: unknown, maxBytes: number): Json {
+  const value = toJsonValue(given, maxBytes);
+  const text = JSON.stringify(value ?? null);
   // No text has more bytes than three times its length: most need no counting.
-  const bytes = text.length * 3 <= maxBytes ? 0 : utf8Length(text);
-  if (bytes <= maxBytes) return text;
-  const message = `has ${bytes} bytes as JSON, the limit is ${maxBytes} (maxPayloadBytes)`;
-  throw refusal(what, [{ path: [], message, code: "json" }], undefined);
+  const bytes = text.length * 3 > maxBytes ? utf8Length(text) : 0;
+  if (bytes <= maxBytes) return { value, text };
+  throw new JsonFault([], `has ${bytes} bytes as JSON, the limit is ${maxBytes} (maxPayloadBytes)`);
 }
 
 interface CodedIssue extends Issue {
@@ -130,8 +130,8 @@ function check(schema: $ZodType, value: unknown): Checked {
   } catch (error) {
     const message =
       error instanceof $ZodAsyncError
-        ? "the schema has an asynchronous refinement or transform; use synchronous ones"
-        : "the schema threw an error, see cause";
+        ? "the schema is asynchronous; use synchronous refinements and transforms"
+        : "the schema threw an error";
     const code = error instanceof $ZodAsyncError ? ASYNC : "threw";
     return { ok: false, issues: [{ path: [], message, code }], cause: error };
   }
@@ -148,7 +148,7 @@ const toIssue = (issue: $ZodIssue): CodedIssue => ({
 /** How many issues a message tells; `issues` holds all. */
 const ISSUES_IN_MESSAGE = 5;
 
-function refusal(what: string, issues: readonly CodedIssue[], cause: unknown): QueueError {
+function refusal(what: string, issues: readonly CodedIssue[], cause?: unknown): QueueError {
   const told = issues
     .slice(0, ISSUES_IN_MESSAGE)
     .map(({ path, message }) =>

@@ -55,13 +55,12 @@ export function tableNames(place: TablePlace = {}): TableNames {
 
 /** No quote, no backslash: drizzle-kit writes names to migrations and snapshots as they are. */
 function checkIdentifier(option: string, value: unknown, maxBytes: number): void {
-  const bytes = typeof value === "string" ? new TextEncoder().encode(value).length : -1;
-  if (typeof value === "string" && bytes > 0 && bytes <= maxBytes && !/[\0"\\]/.test(value)) return;
+  if (typeof value === "string" && value !== "" && !/[\0"\\]/.test(value)) {
+    if (new TextEncoder().encode(value).length <= maxBytes) return;
+  }
   throw new QueueError(
     "INVALID_OPTION",
-    `tables.${option} must be a name of 1 to ${maxBytes} bytes without NUL, double quote or backslash, got ${
-      bytes < 0 ? typeof value : `${bytes} bytes`
-    }.`,
+    `tables.${option} must be a name of 1 to ${maxBytes} bytes without NUL, double quote or backslash.`,
   );
 }
 

@@ -125,7 +125,7 @@ describe.each(["node-postgres", "postgres.js"] as const)("with %s", (driver) => 
     await fixture.drivers[driver].transaction(async (tx) => {
       await expect(queue.enqueue(tx, "keyed", { id: "k", note: "hush" })).rejects.toMatchObject({
         code: "IDEMPOTENCY_CONFLICT",
-        message: expect.stringContaining(`belongs to job ${id}`),
+        message: expect.stringContaining(`that of job ${id}`),
       });
       await queue.enqueue(tx, "report", { id: "after" });
     });

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { isQueueError, MAX_DELAY_MS } from "../../src/errors.js";
+import { MAX_DELAY_MS } from "../../src/errors.js";
 import { DEFAULT_BACKOFF, exponential, fixed, retryDelayMs } from "../../src/registry/backoff.js";
 
 describe("exponential", () => {
@@ -67,6 +67,10 @@ describe("retryDelayMs", () => {
     expect(retryDelayMs(() => given, 1)).toBe(expected);
   });
 
+  test("takes the default's answer without a backoff", () => {
+    expect(retryDelayMs(undefined, 100)).toBeGreaterThanOrEqual(2_700_000);
+  });
+
   test.each([
     ["gives NaN", () => Number.NaN],
     ["gives no number", () => "soon" as unknown as number],
@@ -87,13 +91,4 @@ describe("retryDelayMs", () => {
     expect(DEFAULT_BACKOFF(100)).toBeLessThanOrEqual(3_600_000);
     expect(DEFAULT_BACKOFF(100)).toBeGreaterThanOrEqual(2_700_000);
   });
-});
-
-test("the errors are recognised by isQueueError", () => {
-  try {
-    fixed({ delayMs: -1 });
-    expect.unreachable();
-  } catch (error) {
-    expect(isQueueError(error, "INVALID_OPTION")).toBe(true);
-  }
 });

@@ -18,6 +18,7 @@ describe("defineJob", () => {
       leaseMs: 30_000,
       timeoutMs: 900_000,
       result: undefined,
+      backoff: undefined,
       idempotencyKey: undefined,
     });
   });
