@@ -12,7 +12,18 @@ export interface Calls {
   install(): Promise<void>;
   seed(count: number): Promise<void>;
   drain(task: DrainTask): Promise<DrainResult>;
-  /** Processor time and memory of the process so far. */
+  /** Runs jobs until the process ends; `handled` and `startedAt` tell how it goes. */
+  work(task: { readonly handlerMs: number }): Promise<void>;
+  handled(): Promise<number>;
+  /** When each job started, by its number, on the clock that all processes share. */
+  startedAt(): Promise<readonly (number | null)[]>;
+  /** Enqueues one job at a time at about this rate, numbered from 0. */
+  produce(task: ProduceTask): Promise<readonly Produced[]>;
+  /** Enqueues as many as `clients` callers can, each waiting for its own. */
+  enqueueFor(task: { readonly clients: number; readonly forMs: number }): Promise<Timed>;
+  /** The same as `seed`, timed. */
+  seedTimed(count: number): Promise<Timed>;
+  /** Processor time and memory of the process so far, after collecting garbage where that is allowed. */
   usage(): Promise<Usage>;
   stop(): Promise<void>;
 }
@@ -25,6 +36,25 @@ export interface DrainTask {
   readonly capMs: number;
   /** Writes a processor profile of the drain to this file. */
   readonly profile?: string;
+}
+
+export interface ProduceTask {
+  readonly count: number;
+  readonly perSecond: number;
+  /** Keeps the transaction open for 5 ms to this long before it commits. */
+  readonly openMs?: number;
+}
+
+/** When the call to enqueue was made and when it was answered, in milliseconds of the shared clock. */
+export interface Produced {
+  readonly calledAt: number;
+  readonly committedAt: number;
+}
+
+export interface Timed {
+  readonly count: number;
+  readonly elapsedMs: number;
+  readonly nodeCpuMs: number;
 }
 
 export interface DrainResult {
@@ -110,11 +140,76 @@ async function startProfile(file: string): Promise<() => Promise<void>> {
   };
 }
 
+/** Monotonic, and the same in every process of the machine. */
+const clockMs = (): number => Number(process.hrtime.bigint() / 1_000n) / 1_000;
+
+const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+async function timed(run: () => Promise<number>): Promise<Timed> {
+  const [beganMs, beganCpuMs] = [performance.now(), cpuMs()];
+  const count = await run();
+  return { count, elapsedMs: performance.now() - beganMs, nodeCpuMs: cpuMs() - beganCpuMs };
+}
+
+/** Arrivals come at random, as they do: what comes in step may always meet the same phase of a poll. */
+async function produce({ count, perSecond, openMs }: ProduceTask): Promise<Produced[]> {
+  const { enqueue, enqueueLate } = contender;
+  if (enqueue === undefined) throw new Error("This contender cannot enqueue single jobs.");
+  const beganMs = clockMs();
+  let dueMs = 0;
+  const one = async (number: number): Promise<Produced> => {
+    const calledAt = clockMs();
+    if (openMs === undefined) await enqueue(number);
+    else await enqueueLate?.(number, 5 + Math.random() * (openMs - 5));
+    return { calledAt, committedAt: clockMs() };
+  };
+  const all: Promise<Produced>[] = [];
+  for (let number = 0; number < count; number += 1) {
+    dueMs += (-Math.log(1 - Math.random()) * 1_000) / perSecond;
+    const waitMs = beganMs + dueMs - clockMs();
+    if (waitMs > 0.5) await sleep(waitMs);
+    all.push(one(number));
+  }
+  return Promise.all(all);
+}
+
+const startedAt: number[] = [];
+let handledCount = 0;
+
 const calls: Calls = {
   install: () => contender.install(),
   seed: (count) => contender.seed(count),
   drain,
+  async work({ handlerMs }) {
+    await contender.start((number) => {
+      startedAt[number] = clockMs();
+      handledCount += 1;
+      return handlerMs === 0 ? undefined : sleep(handlerMs);
+    });
+  },
+  handled: async () => handledCount,
+  startedAt: async () => startedAt,
+  produce,
+  enqueueFor: ({ clients, forMs }) =>
+    timed(async () => {
+      const untilMs = performance.now() + forMs;
+      let count = 0;
+      const client = async (): Promise<void> => {
+        while (performance.now() < untilMs) {
+          count += 1;
+          await contender.enqueue?.(count);
+        }
+      };
+      await Promise.all(Array.from({ length: clients }, client));
+      return count;
+    }),
+  seedTimed: (count) =>
+    timed(async () => {
+      await contender.seed(count);
+      return count;
+    }),
   async usage() {
+    globalThis.gc?.();
     const { rss, heapUsed } = process.memoryUsage();
     return { cpuMs: cpuMs(), rssBytes: rss, heapBytes: heapUsed };
   },

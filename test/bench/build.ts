@@ -16,7 +16,7 @@ export async function buildContenders(): Promise<string> {
   const contenders = readdirSync(join(here, "contenders")).map((file) => `contenders/${file}`);
   await build({
     absWorkingDir: here,
-    entryPoints: ["bench-process.ts", ...contenders],
+    entryPoints: ["bench-process.ts", "enqueue-process.ts", ...contenders],
     outdir,
     bundle: true,
     splitting: true,

@@ -78,6 +78,24 @@ export async function startChild(
   }
 }
 
+/** Runs one of the compiled programs to its end and gives the message that it sent. */
+export async function runOnce<T>(program: string, args: readonly string[]): Promise<T> {
+  compiled ??= buildContenders();
+  const child = fork(join(await compiled, program), [...args], {
+    cwd: join(here, "../.."),
+    execPath: NODE,
+    execArgv: [],
+    stdio: ["ignore", "inherit", "inherit", "ipc"],
+  });
+  let answer: T | undefined;
+  child.on("message", (message) => {
+    answer = message as T;
+  });
+  const [code] = await once(child, "exit");
+  if (answer === undefined) throw new Error(`${program} ended with code ${code}, without figures.`);
+  return answer;
+}
+
 /** A promise that is settled from outside. */
 function signal() {
   let resolve = (): void => {};

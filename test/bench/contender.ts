@@ -6,6 +6,8 @@ export interface Contender {
   seed(count: number): Promise<void>;
   /** Enqueues one job in a transaction of its own, or as near to it as it comes. */
   enqueue?(number: number): Promise<void>;
+  /** The same, in a transaction that commits only after `openMs`. */
+  enqueueLate?(number: number, openMs: number): Promise<void>;
   /** Runs jobs from now on. */
   start(handler: (number: number) => Promise<void> | void): Promise<void>;
   /** Whether any job is neither done nor given up. */

@@ -9,12 +9,19 @@ import type { Bench, Benchmark } from "./benchmark.js";
 import { NODE } from "./child.js";
 import { prepareFamily } from "./drain.js";
 import { drainBusy, drainNoOp, openTransaction } from "./drain-benchmarks.js";
+import { enqueueAlone, enqueueInTransaction } from "./enqueue-benchmarks.js";
 import { describeRun, type Outcome, semanticsTable, toMarkdown } from "./report.js";
 import { type BenchServer, startBenchServer } from "./server.js";
 
 const here = fileURLToPath(new URL(".", import.meta.url));
 
-const BENCHMARKS: readonly Benchmark[] = [drainNoOp, drainBusy, openTransaction];
+const BENCHMARKS: readonly Benchmark[] = [
+  drainNoOp,
+  drainBusy,
+  openTransaction,
+  enqueueInTransaction,
+  enqueueAlone,
+];
 
 const { values: options } = parseArgs({
   options: {

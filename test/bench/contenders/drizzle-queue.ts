@@ -21,7 +21,7 @@ const BATCH = 10_000;
 
 /** Opens the library as an app would: a pool, a Drizzle database, a worker. */
 export function open({ url, concurrency, settings }: ContenderOptions): Contender {
-  const pool = new pg.Pool({ connectionString: url, max: 4 });
+  const pool = new pg.Pool({ connectionString: url, max: concurrency + 2 });
   const db = drizzle(pool);
   let worker: Worker | undefined;
   return {
@@ -41,6 +41,12 @@ export function open({ url, concurrency, settings }: ContenderOptions): Contende
     },
     async enqueue(number) {
       await queue.enqueueNow(db, "bench", { n: number, note: "a small payload" });
+    },
+    async enqueueLate(number, openMs) {
+      await db.transaction(async (tx) => {
+        await queue.enqueue(tx, "bench", { n: number, note: "a small payload" });
+        await new Promise((resolve) => setTimeout(resolve, openMs));
+      });
     },
     async start(handler) {
       worker = createWorker({
