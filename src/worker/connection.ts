@@ -5,8 +5,11 @@ import {
   type QueueEvent,
 } from "../instrumentation/instrumentation.js";
 import type { Executor, Row, Statement } from "../queries/executor.js";
-import { after, monotonicMs } from "./clock.js";
+import { monotonicMs } from "./clock.js";
+import { DeadlineError, withDeadline } from "./deadline.js";
 import type { Driver, DriverConnection } from "./drivers/driver.js";
+import { sqlState } from "./sql-errors.js";
+import { createTurns } from "./turns.js";
 
 /** How long connecting may take, in milliseconds. */
 const CONNECT_TIMEOUT_MS = 10_000;
@@ -57,8 +60,6 @@ export interface ConnectionOptions {
   /** Behind a pooler in transaction mode no session is ours to fix. */
   readonly throughPooler: boolean;
   readonly emit: ((event: QueueEvent) => void) | undefined;
-  /** Called whenever the connection was lost. */
-  readonly onLost?: () => void;
 }
 
 /** Creates a connection that is made at its first use, and again after each loss. */
@@ -68,13 +69,14 @@ export function createConnection(options: ConnectionOptions): Connection {
   let connecting: Promise<DriverConnection> | undefined;
   let lostAt: number | undefined;
   let isClosed = false;
+  /** Behind a pooler a statement is a transaction: two at a time would share one, and roll each other back. */
+  let inTurn = createTurns();
 
   const lose = (error: EventError): void => {
     current = undefined;
     if (isClosed || lostAt !== undefined) return;
     lostAt = monotonicMs();
     emit?.({ type: "connection.lost", role, error });
-    options.onLost?.();
   };
 
   const connect = async (): Promise<DriverConnection> => {
@@ -105,6 +107,7 @@ export function createConnection(options: ConnectionOptions): Connection {
       throw new Error("The worker was stopped.");
     }
     current = made;
+    inTurn = createTurns();
     if (lostAt !== undefined)
       emit?.({ type: "connection.restored", role, afterMs: monotonicMs() - lostAt });
     lostAt = undefined;
@@ -120,7 +123,7 @@ export function createConnection(options: ConnectionOptions): Connection {
     return connecting;
   };
 
-  /** Runs `action`; one that gets no answer in time takes the connection with it. */
+  /** Runs `action`; one that gets no answer in time, or that of a standby, takes the connection with it. */
   const use = async <T>(
     what: string,
     action: (connection: DriverConnection) => Promise<T>,
@@ -129,7 +132,7 @@ export function createConnection(options: ConnectionOptions): Connection {
     try {
       return await withDeadline(deadlineMs, what, action(connection));
     } catch (error) {
-      if (error instanceof DeadlineError) {
+      if (error instanceof DeadlineError || isOfStandby(error)) {
         connection.destroy();
         if (current === connection) lose(eventError(error));
       }
@@ -141,7 +144,7 @@ export function createConnection(options: ConnectionOptions): Connection {
     run: (statement) =>
       use(statement.name, (connection) =>
         throughPooler
-          ? pooled(connection, statement, deadlineMs)
+          ? inTurn(() => pooled(connection, statement, deadlineMs))
           : connection.query(statement, driver.hasOwnConnections),
       ),
     listen: (channel, onNotification) =>
@@ -156,6 +159,9 @@ export function createConnection(options: ConnectionOptions): Connection {
     },
   };
 }
+
+/** After a failover the server is a standby that refuses to write; its name may lead to another one by now. */
+const isOfStandby = (error: unknown): boolean => sqlState(error) === "25006";
 
 const sessionScript = (deadlineMs: number): string =>
   [...SESSION, `statement_timeout = ${Math.ceil(deadlineMs)}`]
@@ -173,7 +179,8 @@ async function pooled(
 ): Promise<readonly Row[]> {
   await connection.script(
     `begin isolation level read committed read write; set local enable_seqscan = off; set local jit = off; set local array_nulls = on;
-     set local statement_timeout = ${Math.ceil(deadlineMs)}; set local lock_timeout = '2s'`,
+     set local statement_timeout = ${Math.ceil(deadlineMs)}; set local lock_timeout = '2s';
+     set local idle_in_transaction_session_timeout = '10s'`,
   );
   try {
     const rows = await connection.query(statement, false);
@@ -182,24 +189,5 @@ async function pooled(
   } catch (error) {
     await connection.script("rollback");
     throw error;
-  }
-}
-
-/** Says that no answer came in time. */
-class DeadlineError extends Error {
-  override readonly name = "DeadlineError";
-}
-
-async function withDeadline<T>(deadlineMs: number, what: string, promise: Promise<T>): Promise<T> {
-  let callOff = (): void => {};
-  const deadline = new Promise<never>((_, reject) => {
-    callOff = after(deadlineMs, () =>
-      reject(new DeadlineError(`No answer after ${deadlineMs} ms: ${what}.`)),
-    );
-  });
-  try {
-    return await Promise.race([promise, deadline]);
-  } finally {
-    callOff();
   }
 }

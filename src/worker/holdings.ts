@@ -121,6 +121,9 @@ export function createHoldings(options: HoldingsOptions): Holdings {
     const definition = jobs[job.name];
     if (definition === undefined) return undefined;
     const taken = holdJob(job, definition, sentAtMs);
+    const former = held.get(job.id);
+    // Claimed anew by this very worker, before it has noticed that the lease ran out.
+    if (former !== undefined) lose(former, "deadline");
     held.set(job.id, taken);
     if (job.isRecovered) emit?.({ type: "lease.expired", ...eventAttempt(taken), retried: true });
     emit?.({ type: "job.claimed", ...eventAttempt(taken), workerId: options.workerId });

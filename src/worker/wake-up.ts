@@ -2,6 +2,7 @@ import type { Executor } from "../queries/executor.js";
 import type { WorkerRegistration } from "../queries/register-worker.js";
 import { after, jittered, monotonicMs } from "./clock.js";
 import type { Connection } from "./connection.js";
+import { withDeadline } from "./deadline.js";
 
 /** Being woken by an enqueue, as far as that is worth it; polling goes on behind it. */
 export interface WakeUp {
@@ -110,12 +111,10 @@ export function createWakeUp(options: WakeUpOptions): WakeUp {
       isStopped = true;
       callOff?.();
       if (connection.isConnected()) {
-        await Promise.race([
-          options
-            .unregister(connection, registration.workerId)
-            .catch((error: unknown) => options.onError(error, 0)),
-          new Promise((resolve) => after(timeoutMs, () => resolve(undefined))),
-        ]);
+        const unregistered = options.unregister(connection, registration.workerId);
+        await withDeadline(timeoutMs, "unregister", unregistered).catch((error: unknown) =>
+          options.onError(error, 0),
+        );
       }
       await connection.close(timeoutMs);
     },

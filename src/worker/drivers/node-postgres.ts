@@ -1,4 +1,5 @@
 import type { Statement } from "../../queries/executor.js";
+import { createTurns } from "../turns.js";
 import type { ConnectOptions, Driver, DriverConnection } from "./driver.js";
 
 /** The parts of node-postgres' Client that are used; neon-serverless and vercel have the same. */
@@ -35,9 +36,11 @@ export function nodePostgresDriver(pool: PgPool): Driver {
         application_name: options.applicationName,
         keepAlive: true,
         connectionTimeoutMillis: options.timeoutMs,
-        // The app's limits are for its own statements; ours have theirs.
+        // The app's limits are for its own statements, its parsers for its own rows.
         query_timeout: 0,
         statement_timeout: 0,
+        types: undefined,
+        binary: false,
       });
       const connection = wrap(client, options);
       await client.connect();
@@ -49,13 +52,8 @@ export function nodePostgresDriver(pool: PgPool): Driver {
 function wrap(client: PgClient, { onLost }: ConnectOptions): DriverConnection {
   let isOver = false;
   let onNotification = (_payload: string): void => {};
-  let last: Promise<unknown> = Promise.resolve();
-  /** One statement at a time: node-postgres is about to give up its own line of waiting ones. */
-  const inTurn = <T>(send: () => Promise<T>): Promise<T> => {
-    const sent = last.then(send);
-    last = sent.catch(() => undefined);
-    return sent;
-  };
+  // One statement at a time: node-postgres is about to give up its own line of waiting ones.
+  const inTurn = createTurns();
   const lose = (error: Error | undefined): void => {
     if (isOver) return;
     isOver = true;

@@ -1,4 +1,5 @@
 import type { Row } from "../../queries/executor.js";
+import { withDeadline } from "../deadline.js";
 import type { Driver } from "./driver.js";
 
 /** The parts of a postgres.js instance that are used. */
@@ -54,7 +55,14 @@ export function postgresJsDriver(app: PostgresJs): Driver {
           onLost(new Error("The connection was closed."));
         },
       });
-      await sql.unsafe("select 1");
+      try {
+        await withDeadline(timeoutMs, "the first statement", sql.unsafe("select 1"));
+      } catch (error) {
+        isOver = true;
+        // Else it would try again by itself for ever: without a pause where a proxy accepts and then hangs up.
+        sql.end({ timeout: 0 }).catch(() => undefined);
+        throw error;
+      }
       return {
         query: (statement, isNamed) =>
           sql.unsafe(statement.text, statement.values, { prepare: isNamed }),

@@ -1,0 +1,86 @@
+import type { QueueEvent } from "drizzle-queue";
+import { expect, test } from "vitest";
+import type { Row } from "../../../src/queries/executor.js";
+import { createConnection } from "../../../src/worker/connection.js";
+import type { Driver } from "../../../src/worker/drivers/driver.js";
+
+const statement = (name: string) => ({ name, text: `select '${name}'`, values: [] });
+
+/** A driver that writes down what it is told; `query` answers a statement. */
+function createDriver(query: (name: string) => Promise<readonly Row[]>) {
+  const said: string[] = [];
+  let connections = 0;
+  const driver: Driver = {
+    kind: "node-postgres",
+    hasOwnConnections: true,
+    async connect() {
+      connections += 1;
+      const number = connections;
+      return {
+        async query({ name }) {
+          said.push(name);
+          return query(name);
+        },
+        async script(sql) {
+          said.push(sql.trim().split(" ", 1)[0] ?? "");
+        },
+        async listen() {},
+        async end() {},
+        destroy() {
+          said.push(`drop ${number}`);
+        },
+      };
+    },
+  };
+  return { driver, said };
+}
+
+function connectionOn(driver: Driver, throughPooler: boolean) {
+  const events: QueueEvent[] = [];
+  const connection = createConnection({
+    role: "main",
+    driver,
+    deadlineMs: 1_000,
+    throughPooler,
+    emit: (event) => events.push(event),
+  });
+  return { connection, events };
+}
+
+test("behind a pooler, statements asked for at the same time have a transaction each", async () => {
+  const { driver, said } = createDriver(async (name) => {
+    if (name === "b") throw new Error("refused");
+    return [];
+  });
+  const { connection } = connectionOn(driver, true);
+  const results = await Promise.allSettled(
+    ["a", "b", "c"].map((name) => connection.run(statement(name))),
+  );
+  expect(results.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
+  expect(said).toEqual(["begin", "a", "commit", "begin", "b", "rollback", "begin", "c", "commit"]);
+});
+
+test("a server that has become a standby is left for another one", async () => {
+  let isStandby = true;
+  const { driver, said } = createDriver(async () => {
+    if (isStandby) throw Object.assign(new Error("read-only"), { code: "25006" });
+    return [{ answer: 1 }];
+  });
+  const { connection, events } = connectionOn(driver, false);
+  await expect(connection.run(statement("a"))).rejects.toThrow("read-only");
+  expect(said.at(-1)).toBe("drop 1");
+  expect(connection.isConnected()).toBe(false);
+  isStandby = false;
+  expect(await connection.run(statement("b"))).toEqual([{ answer: 1 }]);
+  expect(events.map(({ type }) => type)).toEqual(["connection.lost", "connection.restored"]);
+});
+
+test("another error leaves the connection as it is", async () => {
+  const { driver, said } = createDriver(async () => {
+    throw Object.assign(new Error("duplicate key"), { code: "23505" });
+  });
+  const { connection } = connectionOn(driver, false);
+  await expect(connection.run(statement("a"))).rejects.toThrow("duplicate key");
+  expect(connection.isConnected()).toBe(true);
+  expect(said).toEqual(["set", "a"]);
+});
