@@ -30,7 +30,7 @@ export interface SettleAndClaimAnswer {
  * Settles jobs and claims the next ones in a single statement.
  *
  * The number of statements, not the work in them, is what costs: about 130 µs
- * of server CPU for each against 7 µs for a job (DESIGN 3.4). The text is composed of
+ * of server CPU for each against 7 µs for a job (ADR 0011). The text is composed of
  * the parts that are needed, so each shape is planned once per connection.
  *
  * @returns A function bound to a set of tables, which keeps the texts.

@@ -80,7 +80,7 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
       succeed(batch, request, answer, sentAtMs);
     } catch (error) {
       if (request !== undefined) plan.wake();
-      if (request !== undefined && !isAnswered(error)) strayPairs = request.pairs;
+      if (request !== undefined && !isAnswered(error)) strayPairs = whereClaimed(request);
       const goesOn = batch.length > 0 && settles.errored(batch, error, request === undefined);
       if (!goesOn) fail(batch.length > 0 ? "settle" : "claim", error);
     }
@@ -124,6 +124,12 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
       alarm.ring();
     },
   };
+}
+
+/** Where the jobs of a claim may be: those of a sweep also below the floors. */
+function whereClaimed({ pairs, sweep }: ClaimRequest): readonly ClaimPair[] {
+  if (sweep === undefined) return pairs;
+  return [...pairs, ...pairs.map((pair) => ({ ...pair, floor: null }))];
 }
 
 /** How long until the first of these jobs is due again, in milliseconds. */

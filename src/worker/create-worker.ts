@@ -41,10 +41,12 @@ export interface Worker {
   /**
    * Begins to claim jobs.
    *
-   * A database that cannot be reached yet is waited for; this then resolves at once.
+   * A database that cannot be reached yet is waited for in the background: this
+   * resolves once the first try has failed.
    *
    * @throws {QueueError} `WORKER_STATE` when it has been started already,
-   *   `TABLES_MISSING` when the queue's tables are not there.
+   *   `TABLES_MISSING` when the queue's tables are not there. The database's own error
+   *   when it refuses the role, or is not there.
    */
   start(): Promise<void>;
   /**

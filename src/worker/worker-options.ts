@@ -2,6 +2,7 @@ import { QueueError } from "../errors.js";
 import type { Instrumentation } from "../instrumentation/instrumentation.js";
 import type { JobMap } from "../registry/job-definition.js";
 import {
+  checkFunction,
   checkInteger,
   checkText,
   invalidOption,
@@ -18,7 +19,8 @@ export interface WorkerSettings {
   readonly queues?: readonly string[];
   /**
    * How long to wait before looking for jobs when none was there and nobody
-   * notifies, in milliseconds: 10 to 3,600,000. @default 1_000
+   * notifies, in milliseconds: 10 to 3,600,000. Jobs that nobody notifies of, such as
+   * those of a killed or stopped worker, are found at this pace. @default 1_000
    */
   readonly pollIntervalMs?: number;
   /**
@@ -75,6 +77,8 @@ export function checkSettings(
   if (typeof throughPooler !== "boolean") {
     throw invalidOption("createWorker(): throughPooler", "true or false", throughPooler);
   }
+  if (given.instrumentation !== undefined)
+    checkFunction("createWorker(): instrumentation.event", given.instrumentation.event);
   return {
     concurrency,
     queues: checkQueues(given.queues ?? names.map((name) => jobs[name]?.queue ?? "default")),
