@@ -41,7 +41,8 @@ test("the jobs of a killed worker run again after their lease, on another worker
   });
   const recoveredInMs = performance.now() - killedAt;
 
-  expect(recoveredInMs).toBeLessThan(LEASE_MS + 2_000);
+  // Not a measurement, which the crash tests make: the lease was waited for, and nothing else was.
+  expect(recoveredInMs).toBeLessThan(LEASE_MS + 15_000);
   const { rows: states } = await pool.query(
     `select distinct attempts, lease_version, expired_leases, error_history -> 0 ->> 'code' as error,
        (error_history -> 0 ->> 'attempt')::int as attempt from queue_jobs`,

@@ -50,6 +50,13 @@ export function report(message: ProcessMessage): void {
   writeSync(1, `${JSON.stringify(message)}\n`);
 }
 
+// A test that fails, or a run that is broken off, must not leave its processes behind:
+// this side of the pipe ends when whoever started us is gone.
+if (process.env["ENDS_WITH_PARENT"] !== undefined) {
+  process.stdin.on("end", () => process.exit(1)).resume();
+  process.stdin.unref();
+}
+
 /**
  * Starts a TypeScript file as a process of its own.
  *
@@ -66,8 +73,8 @@ export function spawnWorkerProcess(
     ["--import", "tsx", path, ...(options.args ?? [])],
     {
       cwd: projectFolder,
-      env: { ...process.env, ...options.env },
-      stdio: ["ignore", "pipe", "pipe"],
+      env: { ...process.env, ...options.env, ENDS_WITH_PARENT: "1" },
+      stdio: ["pipe", "pipe", "pipe"],
     },
   );
   let stderr = "";
