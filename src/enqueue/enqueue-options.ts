@@ -94,14 +94,10 @@ function derived(definition: JobDefinition, payload: unknown): unknown {
   return derive === undefined ? null : derive(payload);
 }
 
-/** JSON keeps the parts apart: ["a", "bc"] and ["ab", "c"] are two keys. */
+/** JSON keeps the parts apart: ["a", "bc"] and ["ab", "c"] are two keys. No parts are an empty key. */
 function joined(parts: readonly unknown[]): string {
   for (const part of parts) {
-    if (typeof part !== "string" && !Number.isFinite(part)) {
-      throw invalidOption("idempotencyKey: each part", "a string or a finite number", part);
-    }
-    if (typeof part === "string") checkText("idempotencyKey: a part", part, MAX_KEY_BYTES, 0);
+    if (!Number.isFinite(part)) checkText("idempotencyKey: a part", part, MAX_KEY_BYTES, 0);
   }
-  if (parts.length === 0) throw invalidOption("idempotencyKey", "a list of at least one part", 0);
-  return JSON.stringify(parts);
+  return parts.length === 0 ? "" : JSON.stringify(parts);
 }

@@ -1,4 +1,3 @@
-import type { JobState } from "../schema/job-states.js";
 import type { TableNames } from "../schema/table-names.js";
 import {
   COLUMNS,
@@ -101,30 +100,23 @@ export async function insertJob(
   templates: InsertJobTemplates,
   job: NewJob,
 ): Promise<InsertedJob | undefined> {
-  const key = job.idempotencyKey;
-  const values = {
-    queue: job.queue,
-    name: job.name,
-    payload: job.payload,
-    priority: job.priority,
-    max_attempts: job.maxAttempts,
-    run_at: job.runAt,
-    delay_ms: job.delayMs,
-  };
+  const texts = job.idempotencyKey === null ? templates.plain : templates.keyed;
   const when: When = job.runAt === null && job.delayMs === 0 ? "now" : "later";
-  if (key === null) {
-    const [row] = await executor.run(templates.plain[when].bind(values));
-    return row && { id: Number(row["id"]), created: true, status: "queued", conflict: false };
-  }
   const [row] = await executor.run(
-    templates.keyed[when].bind({ ...values, key, input: job.input }),
+    texts[when].bind({
+      queue: job.queue,
+      name: job.name,
+      payload: job.payload,
+      priority: job.priority,
+      max_attempts: job.maxAttempts,
+      run_at: job.runAt,
+      delay_ms: job.delayMs,
+      key: job.idempotencyKey,
+      input: job.input,
+    }),
   );
-  return (
-    row && {
-      id: Number(row["id"]),
-      created: row["created"] === true,
-      status: row["status"] as JobState,
-      conflict: row["conflict"] === true,
-    }
-  );
+  if (row === undefined) return undefined;
+  // The statement without a key says no more than the id.
+  const { created = true, status = "queued", conflict = false } = row;
+  return { id: Number(row["id"]), created, status, conflict } as InsertedJob;
 }

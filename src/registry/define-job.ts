@@ -141,5 +141,5 @@ const retryAll = (): boolean => true;
 
 function checkSchema(option: string, schema: unknown): void {
   if (typeof schema === "object" && schema !== null && "_zod" in schema) return;
-  throw invalidOption(`defineJob(): ${option}`, "a schema of zod 4 or zod/mini", schema);
+  throw invalidOption(`defineJob(): ${option}`, "a schema of zod 4", schema);
 }
