@@ -50,7 +50,7 @@ export default defineConfig({
       room("migrations", { testTimeout: 120_000 }),
       types,
       room("compile-errors", { testTimeout: 30_000 }),
-      room("crash", { testTimeout: 240_000 }),
+      room("crash", { testTimeout: 600_000 }),
       room("docs", { testTimeout: 120_000 }),
       room("examples", { testTimeout: 120_000 }),
       room("package", { testTimeout: 300_000 }),

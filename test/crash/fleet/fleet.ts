@@ -36,6 +36,8 @@ export interface FleetOptions {
   readonly startedAtMs: number;
   readonly urlFor: (slot: Slot) => Promise<string>;
   readonly journal: Journal<FleetEntry>;
+  /** The processes; those that the level names by default. */
+  readonly slots?: readonly Slot[];
 }
 
 interface Member {
@@ -62,9 +64,8 @@ const ZONES = ["UTC", "Asia/Kathmandu", "America/St_Johns", "Pacific/Chatham"];
 export function createFleet(options: FleetOptions): Fleet {
   const { level, folder, journal } = options;
   const members = new Map<Slot, Member>();
-  for (const slot of [...slots("w", level.workers), ...slots("p", level.producers)]) {
-    members.set(slot, newMember(slot));
-  }
+  const all = options.slots ?? [...slots("w", level.workers), ...slots("p", level.producers)];
+  for (const slot of all) members.set(slot, newMember(slot));
   let isStopping = false;
   let spawns = 0;
 

@@ -22,6 +22,8 @@ export type AckEntry =
 
 /** What a worker process knows of its attempts. */
 export type AttemptEntry =
+  /** The process would hear of a request to stop from here on. */
+  | { readonly what: "ready"; readonly who: string }
   | {
       readonly what: "start";
       readonly who: string;

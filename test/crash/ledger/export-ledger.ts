@@ -69,7 +69,7 @@ async function finalState(client: pg.Client): Promise<FinalState> {
   );
   const sessions = await one<{ session: string }>(
     `select concat_ws(' | ', application_name, state, left(query, 120)) as session from pg_stat_activity
-     where backend_type = 'client backend' and application_name not like 'crash%'`,
+     where datname = current_database() and backend_type = 'client backend' and application_name not like 'crash%'`,
   );
   const [workers] = await one<{ count: string }>(
     "select count(*) from public.queue_workers where seen_at > statement_timestamp()",

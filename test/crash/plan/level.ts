@@ -1,6 +1,6 @@
 /** How big a run is. The counts of faults are those of the goals that docs/crash-report.md is measured against. */
 export interface Level {
-  readonly name: "T0" | "T1" | "T2";
+  readonly name: "T0" | "T1" | "T2" | "point";
   readonly jobs: number;
   readonly workers: number;
   readonly producers: number;
@@ -30,7 +30,7 @@ const T0: Level = {
   concurrency: 8,
   leaseMs: 3_000,
   chaosMs: 24_000,
-  quietMs: 60_000,
+  quietMs: 120_000,
   kills: 20,
   pauses: 10,
   terms: 4,
@@ -50,7 +50,7 @@ const T1: Level = {
   concurrency: 8,
   leaseMs: 5_000,
   chaosMs: 330_000,
-  quietMs: 90_000,
+  quietMs: 300_000,
   kills: 200,
   pauses: 100,
   terms: 20,
@@ -68,7 +68,7 @@ const T2: Level = {
   jobs: 100_000,
   workers: 8,
   chaosMs: 1_800_000,
-  quietMs: 180_000,
+  quietMs: 600_000,
   kills: 1_000,
   pauses: 400,
   terms: 60,
@@ -77,6 +77,20 @@ const T2: Level = {
   restarts: 40,
   terminations: 40,
   hostilePhases: 20,
+};
+
+/**
+ * For one fault at one statement: one job of each kind, and a lease that is short,
+ * so that what the fault has left behind is soon taken up again.
+ */
+export const POINT: Level = {
+  ...T0,
+  name: "point",
+  jobs: 0,
+  workers: 1,
+  producers: 1,
+  leaseMs: 1_000,
+  quietMs: 60_000,
 };
 
 /** The levels by name. */

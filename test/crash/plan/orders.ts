@@ -71,6 +71,38 @@ const EARLY: ReadonlySet<OrderKind> = new Set(["long", "blocking", "poison"]);
 
 /** Decides what is enqueued, by whom and when: the same level and seed give the same orders. */
 export function makeOrders(level: Level, seed: number): Order[] {
+  return level.name === "point" ? oneOfEach(level) : mixed(level, seed);
+}
+
+/** One job of each kind, in each of the ways to enqueue; nothing that kills its process. */
+function oneOfEach({ leaseMs }: Level): Order[] {
+  const kinds: readonly OrderKind[] = [
+    "effect",
+    "settle",
+    "flaky",
+    "keyed",
+    "keyed",
+    "keyed-settle",
+    "snoozing",
+    "parent",
+    "hopeless",
+    "long",
+    "delayed",
+  ];
+  const ways = ["transaction", "batch", "now"] as const;
+  return kinds.map((kind, index) => ({
+    no: kind === "keyed" ? 4 : index + 1,
+    kind,
+    atMs: 0,
+    producer: 1,
+    way: kind === "keyed" ? "transaction" : (ways[index % ways.length] ?? "now"),
+    rollsBack: false,
+    workMs: kind === "long" ? leaseMs * 1.2 : 5,
+    fails: kind === "flaky" ? 1 : 0,
+  }));
+}
+
+function mixed(level: Level, seed: number): Order[] {
   const random = createRandom(seed ^ 0x5eed);
   const kinds = random.shuffle(kindsOf(level.jobs));
   const spanMs = level.chaosMs * 0.92;

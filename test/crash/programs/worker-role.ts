@@ -55,6 +55,7 @@ export async function runWorker(surroundings: Surroundings): Promise<void> {
   });
   const stop = (): void => void stopWorker(worker, [pool, outside]);
   process.on("SIGTERM", stop);
+  journal.write({ what: "ready", who });
   const remembered = setInterval(() => remember(journal, who, done), 2_000);
   remembered.unref();
   await worker.start();

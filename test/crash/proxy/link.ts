@@ -1,6 +1,14 @@
 import type { Socket } from "node:net";
 import type { ConnectionKind } from "../plan/fault.js";
-import { applicationName, createFrames, isReady, type Message, sqlOf } from "./frames.js";
+import {
+  applicationName,
+  createFrames,
+  isReady,
+  isRequest,
+  type Message,
+  sqlOf,
+} from "./frames.js";
+import { createStatementReader } from "./statement-reader.js";
 
 /** Which way messages travel. */
 export type Direction = "toServer" | "toClient";
@@ -14,10 +22,15 @@ export type Verdict =
   | "lose-answer"
   /** Half of it arrives. */
   | "tear"
-  | { readonly holdMs: number };
+  | { readonly holdMs: number }
+  /** Something happens once the server has answered, whether or not the client gets the answer. */
+  | { readonly onAnswer: () => void; readonly passesAnswer: boolean };
 
 /** Waits for a message and decides about it; undefined: not the one that it waits for. */
 export type Trap = (message: Message, direction: Direction) => Verdict | undefined;
+
+/** Waits for a statement that is about to be carried out. */
+export type StatementTrap = (statement: string, link: Link) => Verdict | undefined;
 
 /** One client's connection through the proxy. */
 export interface Link {
@@ -39,6 +52,8 @@ export interface Link {
 export interface LinkWatcher {
   said(link: number, what: string): void;
   ran(application: string, sql: string): void;
+  /** A statement is about to be carried out. */
+  asked(statement: string, link: Link): Verdict | undefined;
 }
 
 /** Our own connections by the name that they give. */
@@ -63,9 +78,10 @@ interface Lane {
 export function createLink(id: number, client: Socket, server: Socket, watcher: LinkWatcher): Link {
   let application = "unknown";
   let isHalved = false;
-  let losesAnswer = false;
+  let answering: { readonly onAnswer: () => void; readonly passesAnswer: boolean } | undefined;
   let isTorn = false;
   const traps = new Set<Trap>();
+  const statements = createStatementReader();
   const lanes: Record<Direction, Lane> = { toServer: lane(server), toClient: lane(client) };
 
   const reset = (): void => {
@@ -86,17 +102,26 @@ export function createLink(id: number, client: Socket, server: Socket, watcher: 
 
   const carry = (message: Message, direction: Direction): void => {
     if (isTorn) return;
-    if (direction === "toServer") read(message);
-    else if (losesAnswer) {
-      // Once the server is done, so that what it did is done.
-      if (isReady(message)) reset();
-      return;
-    }
-    act(message, direction, sprung(message, direction));
+    if (direction === "toServer") {
+      read(message);
+      const asked = isRequest(message) ? watcher.asked(statements.current(), link) : undefined;
+      act(message, direction, asked ?? sprung(message, direction));
+    } else if (answering === undefined) act(message, direction, sprung(message, direction));
+    else answer(message, answering);
+  };
+
+  /** Once the server is done, so that what it did is done. */
+  const answer = (message: Message, { onAnswer, passesAnswer }: NonNullable<typeof answering>) => {
+    if (passesAnswer) enqueue(lanes.toClient, message.bytes, 0);
+    if (!isReady(message)) return;
+    answering = undefined;
+    if (passesAnswer) lanes.toClient.to.write("", onAnswer);
+    else onAnswer();
   };
 
   const read = (message: Message): void => {
     if (message.type === "") application = applicationName(message);
+    statements.read(message);
     const sql = sqlOf(message);
     if (sql !== undefined) watcher.ran(application, sql);
   };
@@ -108,8 +133,10 @@ export function createLink(id: number, client: Socket, server: Socket, watcher: 
       lanes[direction].to.write(bytes.subarray(0, bytes.length >> 1), reset);
       return;
     }
-    if (verdict === "lose-answer") losesAnswer = true;
-    enqueue(lanes[direction], bytes, typeof verdict === "object" ? verdict.holdMs : 0);
+    if (verdict === "lose-answer") answering = { onAnswer: reset, passesAnswer: false };
+    if (typeof verdict === "object" && "onAnswer" in verdict) answering = verdict;
+    const heldMs = typeof verdict === "object" && "holdMs" in verdict ? verdict.holdMs : 0;
+    enqueue(lanes[direction], bytes, heldMs);
   };
 
   const join = (from: Socket, direction: Direction): void => {
@@ -126,10 +153,7 @@ export function createLink(id: number, client: Socket, server: Socket, watcher: 
       enqueue(lanes[direction], undefined, 0);
     });
   };
-  join(client, "toServer");
-  join(server, "toClient");
-
-  return {
+  const link: Link = {
     id,
     kind: () => KINDS[application] ?? "unknown",
     isOpen: () => !client.destroyed && !isHalved,
@@ -150,6 +174,9 @@ export function createLink(id: number, client: Socket, server: Socket, watcher: 
       traps.add(trap);
     },
   };
+  join(client, "toServer");
+  join(server, "toClient");
+  return link;
 }
 
 const lane = (to: Socket): Lane => ({

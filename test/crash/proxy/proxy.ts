@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server } from "node:net";
 import type { ConnectionKind, Slot } from "../plan/fault.js";
-import { createLink, type Link } from "./link.js";
+import { createLink, type Link, type StatementTrap } from "./link.js";
 
 /** A network between the fleet and the server, with a port for each process. */
 export interface Proxy {
@@ -11,6 +11,8 @@ export interface Proxy {
   links(slot: Slot, kind: ConnectionKind): readonly Link[];
   /** Whether new connections of a process are turned away. */
   refuse(slot: Slot, isRefusing: boolean): void;
+  /** Shows every statement of a process, before it is carried out, to this function. */
+  intercept(slot: Slot, trap: StatementTrap): void;
   /** The last things that happened, oldest first. */
   events(): readonly string[];
   /** Every statement text that was sent, by the application that sent it. */
@@ -33,6 +35,7 @@ export function createProxy(targetUrl: string): Proxy {
   const ports = new Map<Slot, Port>();
   const events: string[] = [];
   const statements = new Map<string, Set<string>>();
+  const traps = new Map<Slot, StatementTrap>();
   let lastId = 0;
 
   const note = (text: string): void => {
@@ -55,6 +58,7 @@ export function createProxy(targetUrl: string): Proxy {
           const texts = statements.get(application) ?? new Set();
           statements.set(application, texts.add(sql));
         },
+        asked: (statement, asking) => traps.get(slot)?.(statement, asking),
       });
       links.add(link);
       note(`${slot} #${id} opened`);
@@ -85,6 +89,7 @@ export function createProxy(targetUrl: string): Proxy {
       const port = ports.get(slot);
       if (port !== undefined) port.isRefusing = isRefusing;
     },
+    intercept: (slot, trap) => void traps.set(slot, trap),
     events: () => events.slice(-KEPT_EVENTS),
     statements: () => statements,
     async close() {

@@ -37,11 +37,15 @@ export function exitsAreOurs({ fleet, attempts, facts }: Ledger): Verdict {
       .filter((entry): entry is Start => entry.what === "start" && entry.kind === "poison")
       .map(({ who }) => who),
   );
+  // One that is asked to end before it has set up to hear of it just ends.
+  const ready = new Set(attempts.flatMap(({ what, who }) => (what === "ready" ? [who] : [])));
   for (const exit of fleet) {
     if (exit.what !== "exit") continue;
-    const killed = exit.signal === "SIGKILL" && (exit.because === "kill" || poisoned.has(exit.who));
-    inquiry.look(!killed && !endsWell(exit, fleet) && `${exit.who} ${describe(exit)}`);
-    inquiry.look(!killed && isLate(exit, facts) && `${exit.who} ${describe(exit)}`);
+    const { signal, because, who } = exit;
+    const isKilled = signal === "SIGKILL" && (because === "kill" || poisoned.has(who));
+    const isUnready = signal === "SIGTERM" && because !== null && !ready.has(who);
+    if (isKilled || isUnready) inquiry.look(false);
+    else inquiry.look((!endsWell(exit) || isLate(exit, facts)) && `${who} ${describe(exit)}`);
   }
   return inquiry.verdict();
 }
@@ -51,12 +55,8 @@ type Exit = Extract<Ledger["fleet"][number], { what: "exit" }>;
 const describe = ({ code, signal, because, tookMs }: Exit): string =>
   `ended with ${code ?? signal}, because ${because}, after ${tookMs?.toFixed(0)} ms`;
 
-function endsWell({ who, code, signal, because, atMs }: Exit, fleet: Ledger["fleet"]): boolean {
-  if (because === "term" || because === "finished") {
-    return code === 0 || (signal === "SIGTERM" && isNew(fleet, who, atMs));
-  }
-  return false;
-}
+const endsWell = ({ code, because }: Exit): boolean =>
+  (because === "term" || because === "finished") && code === 0;
 
 /** Whether a stop took longer than it may; one that was paused meanwhile has an excuse. */
 function isLate({ who, because, tookMs, atMs }: Exit, { struck }: Ledger["facts"]): boolean {
@@ -68,12 +68,6 @@ function isLate({ who, because, tookMs, atMs }: Exit, { struck }: Ledger["facts"
       struckAtMs <= atMs &&
       struckAtMs + action.ms >= atMs - tookMs,
   );
-}
-
-/** A process that is asked to end before it has set up to hear of it just ends. */
-function isNew(fleet: Ledger["fleet"], who: string, atMs: number): boolean {
-  const spawn = fleet.find((entry) => entry.what === "spawn" && entry.who === who);
-  return spawn !== undefined && atMs - spawn.atMs < 3_000;
 }
 
 /**
