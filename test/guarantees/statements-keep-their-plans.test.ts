@@ -130,9 +130,8 @@ const STATEMENTS: readonly (readonly [
 
 const prepared = settleAndClaim(tables);
 
-async function run(executor: Executor, task: SettleAndClaim): Promise<unknown> {
-  return await prepared(executor, task);
-}
+const run = (executor: Executor, task: SettleAndClaim): Promise<unknown> =>
+  prepared(executor, task);
 
 const item = (id: number, settlement: Settlement) => ({
   id,
@@ -189,8 +188,11 @@ async function explainLast({ connection, sent }: Session): Promise<PlanNode> {
     text: `explain (analyze, buffers, format json) execute "${name}"${list === "" ? "" : `(${list})`}`,
     values: [],
   });
-  const [{ Plan }] = rows[0]?.["QUERY PLAN"] as [{ Plan: PlanNode }];
-  return Plan;
+  const [row] = rows as readonly {
+    readonly "QUERY PLAN": readonly [{ readonly Plan: PlanNode }];
+  }[];
+  if (row === undefined) throw new Error("EXPLAIN gave no plan.");
+  return row["QUERY PLAN"][0].Plan;
 }
 
 function nodesOf(plan: PlanNode): readonly PlanNode[] {

@@ -138,6 +138,42 @@ describe.each(DRIVERS)("on $driver, a worker", ({ open }) => {
     expect(spy.all("lease.lost")).toEqual([]);
   });
 
+  /** Ends every session of the worker; tells when. */
+  async function endSessions(): Promise<string> {
+    const { rows } = await database.pool.query<{ now: string }>(
+      "select clock_timestamp()::text as now",
+    );
+    await database.pool.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity
+         where datname = current_database() and application_name like 'drizzle-queue%'`,
+    );
+    return rows[0]?.now ?? "";
+  }
+
+  test("is woken by a commit though it polls once a minute, also after its sessions were ended", async () => {
+    const spy = createEventSpy();
+    const queue = createQueue({ jobs, instrumentation: spy.listener });
+    worker = createWorker({
+      queue,
+      db: app.db,
+      pollIntervalMs: 60_000,
+      only: ["plain"],
+      handlers: { plain: ({ payload }) => ({ doubled: payload.n }) },
+    });
+    await worker.start();
+    let since = "epoch";
+    for (let round = 1; round <= 3; round += 1) {
+      await waitUntil("it asks to be woken", async () => {
+        const asks = "select from queue_workers where waiting and seen_at > $1::text::timestamptz";
+        return (await database.pool.query(asks, [since])).rowCount === 1;
+      });
+      const { id } = await app.db.transaction((tx) => queue.enqueue(tx, "plain", { n: round }));
+      expect((await spy.next("job.done", undefined, 3_000)).jobId).toBe(id);
+      since = await endSessions();
+      for (let lost = 1; lost <= 2; lost += 1) await spy.next("connection.restored");
+    }
+  });
+
   test("opens three connections with a session of their own, and closes them at its stop", async () => {
     const spy = createEventSpy();
     const queue = createQueue({ jobs, instrumentation: spy.listener });

@@ -10,18 +10,23 @@ export interface AppDatabase {
   close(): Promise<void>;
 }
 
+interface PoolOptions {
+  readonly max?: number;
+  readonly throughPooler?: boolean;
+}
+
 /** One of the drivers that a worker runs on in full. */
 export interface DriverUnderTest {
   readonly driver: "node-postgres" | "postgres.js";
-  /** Opens a pool of up to `max` connections. */
-  open(url: string, max?: number): AppDatabase;
+  /** Opens a pool of up to `max` connections; through a pooler, without prepared statements. */
+  open(url: string, options?: PoolOptions): AppDatabase;
 }
 
 /** Every driver that the core tests run on. */
 export const DRIVERS: readonly DriverUnderTest[] = [
   {
     driver: "node-postgres",
-    open(url, max = 5) {
+    open(url, { max = 5 } = {}) {
       const pool = new pg.Pool({ connectionString: url, max });
       pool.on("error", () => undefined);
       return { db: drizzleNodePostgres(pool), close: () => pool.end() };
@@ -29,9 +34,14 @@ export const DRIVERS: readonly DriverUnderTest[] = [
   },
   {
     driver: "postgres.js",
-    open(url, max = 5) {
+    open(url, { max = 5, throughPooler = false } = {}) {
       // Drizzle would have the app rename columns like this: the worker's own statements must not care.
-      const client = postgres(url, { max, transform: postgres.camel, onnotice: () => undefined });
+      const client = postgres(url, {
+        max,
+        prepare: !throughPooler,
+        transform: postgres.camel,
+        onnotice: () => undefined,
+      });
       const db = drizzlePostgresJs(client) as unknown as AppDatabase["db"];
       return { db, close: () => client.end() };
     },

@@ -113,6 +113,7 @@ describe("a worker that polls once a minute", () => {
       await db.transaction((tx) => queue.enqueue(tx, "note", { n }));
       await spy.next("job.done", undefined, 2_000);
     }
+    expect(spy.all("job.started")).toHaveLength(10);
   });
 
   test("takes a job at once that was enqueued while all its slots were taken", async () => {
@@ -130,8 +131,8 @@ describe("a worker that polls once a minute", () => {
     finished.open();
     await spy.next("job.done");
     // It claims at once, finds nothing, and nobody notifies before its flag is up again.
-    await queue.enqueueNow(db, "note", { n: 2 });
-    await spy.next("job.done", undefined, 3_000);
+    const { id } = await queue.enqueueNow(db, "note", { n: 2 });
+    expect((await spy.next("job.done", undefined, 3_000)).jobId).toBe(id);
   });
 
   test("starts a job that commits right behind another, below its floor", async () => {
@@ -152,7 +153,7 @@ describe("a worker that polls once a minute", () => {
     await spy.next("job.started");
     gate.open();
     await late;
-    await spy.next("job.started", undefined, 3_000);
+    expect(await spy.next("job.started", undefined, 3_000)).toMatchObject({ attempt: 1 });
   });
 
   test("wakes five workers with one statement of a thousand jobs", async () => {
@@ -225,8 +226,8 @@ describe("a worker whose listening session", () => {
     await spy.next("statement.errored", ({ statement }) => statement === "listen", 15_000);
     await spy.next("job.started", undefined, 5_000);
     await untilQuiet(worker);
-    await queue.enqueueNow(db, "note", { n: 2 });
-    await spy.next("job.started", undefined, 1_000);
+    const { id } = await queue.enqueueNow(db, "note", { n: 2 });
+    expect((await spy.next("job.started", undefined, 1_000)).jobId).toBe(id);
   });
 });
 
