@@ -128,11 +128,12 @@ export class SnoozeJob extends Error {
   declare readonly [BRAND]: "SnoozeJob";
 
   /** @throws {QueueError} `INVALID_OPTION` when `delayMs` is not a number from 0 to ten years. */
-  constructor({ delayMs }: { readonly delayMs: number }) {
+  constructor(options: { readonly delayMs: number }) {
+    const delayMs = (options as Partial<typeof options> | undefined)?.delayMs ?? Number.NaN;
     if (!(delayMs >= 0 && delayMs <= MAX_DELAY_MS)) {
       throw new QueueError(
         "INVALID_OPTION",
-        `SnoozeJob: delayMs must be a number from 0 to ${MAX_DELAY_MS}, got ${String(delayMs)}.`,
+        `SnoozeJob takes { delayMs }, a number from 0 to ${MAX_DELAY_MS}, got ${String(delayMs)}.`,
       );
     }
     super(`Run again in ${delayMs} ms.`);

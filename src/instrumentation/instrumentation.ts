@@ -17,7 +17,7 @@ export interface EventError {
   readonly name: string;
   readonly message: string;
   /** The error's own code, or the SQLSTATE of a database error. */
-  readonly code: string | undefined;
+  readonly code?: string;
 }
 
 /** Which connection an event speaks of: one of the worker's own, or `app`, one of the app's pool. */
@@ -30,7 +30,13 @@ export type ConnectionRole = "main" | "renewal" | "listen" | "app";
  */
 export type QueueEvent =
   | (EventJob & { readonly type: "job.enqueued"; readonly created: boolean })
-  | { readonly type: "worker.started"; readonly workerId: string }
+  | {
+      readonly type: "worker.started";
+      readonly workerId: string;
+      /** The queues and job names that it serves. */
+      readonly queues: readonly string[];
+      readonly names: readonly string[];
+    }
   | {
       readonly type: "worker.stopped";
       readonly workerId: string;
@@ -105,15 +111,15 @@ export function eventError(thrown: unknown): EventError {
   try {
     const error = underlyingError(thrown) as ErrorLike;
     if (typeof error !== "object" || error === null)
-      return { name: "Error", message: cut(String(error)), code: undefined };
+      return { name: "Error", message: cut(String(error)) };
     return {
       name: typeof error.name === "string" ? error.name : "Error",
       message: cut(String(error.message)),
-      code: typeof error.code === "string" ? error.code : undefined,
+      ...(typeof error.code === "string" && { code: error.code }),
     };
   } catch {
     // A throwing getter or proxy: nothing of it can be read, which is what we report.
-    return { name: "Error", message: "An error that cannot be read was thrown.", code: undefined };
+    return { name: "Error", message: "An error that cannot be read was thrown." };
   }
 }
 
@@ -174,9 +180,6 @@ function warnOnce(): (error: unknown) => void {
     if (hasWarned) return;
     hasWarned = true;
     // oxlint-disable-next-line no-console -- The listener is the channel that failed; the console is what is left.
-    console.warn(
-      "drizzle-queue: the instrumentation threw (told once):",
-      error,
-    );
+    console.warn("drizzle-queue: the instrumentation threw (told once):", error);
   };
 }

@@ -20,9 +20,11 @@ export interface LeaseToRenew {
 export type RenewAnswer = "busy" | "lost" | "cancelled";
 
 const text = `
-  with lease as materialized (
-    select item.id, item.version, item.lease_ms, job.id as job_id
-    from unnest($ids::text::bigint[], $versions::text::int[], $lease_ms::text::bigint[]) as item(id, version, lease_ms)
+  -- Read once: as a parameter the text would be parsed again for each row, 53 s for 10,000 of them.
+  with list as materialized (select $ids::text::bigint[] as ids, $lease_ms::text::bigint[] as lease_ms),
+  lease as materialized (
+    select item.id, item.version, job.id as job_id
+    from unnest($ids::text::bigint[], $versions::text::int[]) as item(id, version)
     left join lateral (
       select id from {jobs}
       where id = item.id and lease_version = item.version and status = 'running'
@@ -33,7 +35,7 @@ const text = `
   renewed as (
     update {jobs} as job
     set lease_until = statement_timestamp() + interval '1 millisecond'
-      * ($lease_ms::text::bigint[])[array_position($ids::text::bigint[], job.id)]
+      * ((select lease_ms from list))[array_position((select ids from list), job.id)]
     where id = any(array(select job_id from lease where job_id is not null))
     returning id, cancel_requested_at
   )

@@ -15,8 +15,7 @@ import { checkText, invalidOption } from "./option-checks.js";
  * });
  */
 export function defineJobs<const M extends JobMap>(jobs: M): M {
-  if (typeof jobs !== "object" || jobs === null)
-    throw invalidOption("defineJobs()", "an object", jobs);
+  if (typeof jobs !== "object" || jobs === null) throw invalidOption("jobs", "an object", jobs);
   const prototype: unknown = Object.getPrototypeOf(jobs);
   if (
     prototype !== null &&

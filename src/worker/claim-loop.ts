@@ -70,7 +70,12 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
     failures += 1;
     const retryInMs = jittered(Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** (failures - 1)));
     notBeforeMs = monotonicMs() + retryInMs;
-    emit?.({ type: "statement.errored", statement: what, error: eventError(error), retryInMs });
+    emit?.({
+      type: "statement.errored",
+      statement: what,
+      error: eventError(error),
+      retryInMs: Math.round(retryInMs),
+    });
   };
 
   const send = async (batch: SettleBatch, request: ClaimRequest | undefined): Promise<void> => {

@@ -109,7 +109,7 @@ export function createConnection(options: ConnectionOptions): Connection {
     current = made;
     inTurn = createTurns();
     if (lostAt !== undefined)
-      emit?.({ type: "connection.restored", role, afterMs: monotonicMs() - lostAt });
+      emit?.({ type: "connection.restored", role, afterMs: Math.round(monotonicMs() - lostAt) });
     lostAt = undefined;
     return made;
   };

@@ -9,7 +9,13 @@ import { driverOf } from "./drivers/driver-of.js";
 import { checkHandlers, type Handlers } from "./handlers.js";
 import { createRun, type Run } from "./run.js";
 import type { StopReport } from "./stop-worker.js";
-import { checkGrace, checkSettings, servedNames, type WorkerSettings } from "./worker-options.js";
+import {
+  checkGrace,
+  checkRequired,
+  checkSettings,
+  servedNames,
+  type WorkerSettings,
+} from "./worker-options.js";
 
 export type { StopReport } from "./stop-worker.js";
 
@@ -76,6 +82,7 @@ export function createWorker<
   DB extends PgDatabase,
   const N extends keyof M & string = keyof M & string,
 >(options: WorkerOptions<M, DB, N>): Worker {
+  checkRequired(options);
   const { queue, db } = options;
   const names = servedNames(queue.jobs, options.only);
   const settings = checkSettings(options, queue.jobs, names);

@@ -65,7 +65,7 @@ export function createLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
   const tick = (): void => {
     const nowMs = monotonicMs();
     if (nowMs - dueMs > BLOCKED_MS)
-      emit?.({ type: "event_loop.blocked", blockedMs: nowMs - dueMs });
+      emit?.({ type: "event_loop.blocked", blockedMs: Math.round(nowMs - dueMs) });
     dueMs = nowMs + TICK_MS;
     callOff = after(TICK_MS, tick);
     const used = [...options.held()].map((held) => ({ held, share: inspect(held, nowMs) }));

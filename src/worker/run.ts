@@ -1,4 +1,4 @@
-import { QueueError } from "../errors.js";
+import { isQueueError } from "../errors.js";
 import { eventError, type QueueEvent } from "../instrumentation/instrumentation.js";
 import { checkTables } from "../queries/check-tables.js";
 import { guardJob } from "../queries/guard-job.js";
@@ -19,6 +19,7 @@ import { watchAppPool } from "./drivers/app-pool.js";
 import type { Driver } from "./drivers/driver.js";
 import { createHoldings } from "./holdings.js";
 import { createLeaseKeeper } from "./lease-keeper.js";
+import { explainingMissingTables } from "./missing-tables.js";
 import { createRunJob, resultText } from "./run-job.js";
 import { sqlState } from "./sql-errors.js";
 import { type StopReport, stopRun } from "./stop-worker.js";
@@ -55,13 +56,16 @@ export function createRun(options: RunOptions): Run {
     role: "main" | "renewal" | "listen",
     deadlineMs = STATEMENT_DEADLINE_MS,
   ): Connection =>
-    createConnection({
-      role,
-      driver: options.driver,
-      deadlineMs,
-      throughPooler: settings.throughPooler,
-      emit,
-    });
+    explainingMissingTables(
+      createConnection({
+        role,
+        driver: options.driver,
+        deadlineMs,
+        throughPooler: settings.throughPooler,
+        emit,
+      }),
+      tables,
+    );
   const unwatchAppPool = watchAppPool(
     (options.db as { readonly $client?: unknown }).$client,
     (error) => emit?.({ type: "connection.lost", role: "app", error: eventError(error) }),
@@ -73,7 +77,12 @@ export function createRun(options: RunOptions): Run {
 
   const report = (statement: string, error: unknown, retryInMs = 0): void => {
     if (!isStopping)
-      emit?.({ type: "statement.errored", statement, error: eventError(error), retryInMs });
+      emit?.({
+        type: "statement.errored",
+        statement,
+        error: eventError(error),
+        retryInMs: Math.round(retryInMs),
+      });
   };
   let isStopping = false;
   let loopEnded: Promise<void> | undefined;
@@ -160,7 +169,7 @@ export function createRun(options: RunOptions): Run {
 
   return {
     async start() {
-      await prepare(main, tables).catch((error: unknown) => {
+      await checkTables(tables)(main).catch((error: unknown) => {
         if (isFatal(error)) throw error;
         report("check tables", error);
       });
@@ -172,7 +181,7 @@ export function createRun(options: RunOptions): Run {
         wakeUp.start();
       }
       loopEnded = loop.run();
-      emit?.({ type: "worker.started", workerId });
+      emit?.({ type: "worker.started", workerId, queues: settings.queues, names });
     },
     async stop(gracePeriodMs) {
       isStopping = true;
@@ -197,23 +206,9 @@ export function createRun(options: RunOptions): Run {
   };
 }
 
-/** Finds out whether the tables are there. */
-async function prepare(main: Connection, tables: TableNames): Promise<void> {
-  try {
-    await checkTables(tables)(main);
-  } catch (error) {
-    if (!["42P01", "42703", "3F000"].includes(sqlState(error) ?? "")) throw error;
-    throw new QueueError(
-      "TABLES_MISSING",
-      `The tables ${tables.jobs}, ${tables.processedKeys} and ${tables.workers} are missing or of an older version. Re-export "drizzle-queue/schema" from the app's schema, then run drizzle-kit generate and migrate.`,
-      { cause: error },
-    );
-  }
-}
-
 /** What waiting would not mend: missing tables, or a role or database that the server refuses. */
 function isFatal(error: unknown): boolean {
-  return error instanceof QueueError || /^(28|3D|42501)/.test(sqlState(error) ?? "");
+  return isQueueError(error) || /^(28|3D|42501)/.test(sqlState(error) ?? "");
 }
 
 /** The lease that most jobs have, and those that differ from it. */

@@ -87,7 +87,7 @@ export function settledEvent(
       return {
         type: "job.done",
         ...attempt,
-        durationMs: held.startedAtMs === 0 ? 0 : monotonicMs() - held.startedAtMs,
+        durationMs: held.startedAtMs === 0 ? 0 : Math.round(monotonicMs() - held.startedAtMs),
         by: outcome.kind === "done" ? outcome.by : "handler",
       };
     case "retry":
@@ -95,7 +95,7 @@ export function settledEvent(
         type: "attempt.errored",
         ...attempt,
         error: eventError(outcome.error),
-        retryInMs: outcome.delayMs,
+        retryInMs: Math.round(outcome.delayMs),
       };
     case "fail":
       return { type: "job.failed", ...attempt, error: eventError(outcome.error) };

@@ -61,6 +61,32 @@ const KNOWN = [
 ];
 
 /**
+ * Checks that what a worker cannot do without is there.
+ *
+ * @throws {QueueError} `INVALID_OPTION` that names the option.
+ */
+export function checkRequired(given: {
+  readonly queue: unknown;
+  readonly db: unknown;
+  readonly handlers: unknown;
+}): void {
+  refuseUnknownOptions("createWorker()", given, KNOWN);
+  const { queue, db, handlers } = given;
+  if (!isObject(queue) || !("jobs" in queue) || !("tables" in queue))
+    throw invalidOption("createWorker(): queue", "made by createQueue()", queue);
+  if (!isObject(db) || typeof (db as { transaction?: unknown }).transaction !== "function")
+    throw invalidOption("createWorker(): db", "a Drizzle database, such as drizzle(pool)", db);
+  if (!isObject(handlers))
+    throw invalidOption(
+      "createWorker(): handlers",
+      "an object with a function for each job",
+      handlers,
+    );
+}
+
+const isObject = (value: unknown): value is object => typeof value === "object" && value !== null;
+
+/**
  * Fills in defaults and checks every setting.
  *
  * @throws {QueueError} `INVALID_OPTION` that names the setting.
@@ -70,7 +96,6 @@ export function checkSettings(
   jobs: JobMap,
   names: readonly string[],
 ): CheckedSettings {
-  refuseUnknownOptions("createWorker()", given, KNOWN);
   const { concurrency = 10, pollIntervalMs = 1_000, throughPooler = false } = given;
   checkInteger("createWorker(): concurrency", concurrency, 1, 10_000);
   checkInteger("createWorker(): pollIntervalMs", pollIntervalMs, 10, 3_600_000);

@@ -128,7 +128,7 @@ describe("createQueue", () => {
     ["schema", { tables: { schema: "" } }],
     ['"table"', { tables: { table: "x" } }],
     ['"job"', { job: 1 }],
-    ["defineJobs()", { jobs: null }],
+    ["jobs", { jobs: null }],
   ])("refuses a wrong %s by name", (named, options) => {
     expect(() => createQueue({ jobs, ...(options as object) })).toThrow(invalid(named));
   });

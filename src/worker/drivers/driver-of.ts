@@ -16,6 +16,15 @@ export function driverOf(db: object): Driver {
   if (isPgPool(client)) return nodePostgresDriver(client);
   throw new QueueError(
     "UNSUPPORTED_DRIVER",
-    "createWorker: db must be a Drizzle database on a node-postgres Pool, a postgres.js instance or PGlite, so that the worker can open connections of its own. A single node-postgres Client and HTTP drivers cannot serve.",
+    `createWorker(): db must be a Drizzle database on a node-postgres Pool, a postgres.js instance or PGlite, so that the worker can open connections of its own; this one is on ${describe(client)}.`,
   );
+}
+
+function describe(client: unknown): string {
+  if (client === undefined || client === null) return "nothing: was its connection string empty?";
+  const name = (client as { readonly constructor?: { readonly name?: string } }).constructor?.name;
+  if (name === "Client") return "a single Client: give drizzle() a Pool";
+  return name === "Function"
+    ? "an HTTP driver, which has no sessions"
+    : `a ${name ?? "client"} that it does not know`;
 }

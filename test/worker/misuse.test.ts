@@ -1,0 +1,103 @@
+import { drizzle } from "drizzle-orm/node-postgres";
+import { createQueue, defineJob, defineJobs } from "drizzle-queue";
+import { createWorker, type WorkerOptions } from "drizzle-queue/worker";
+import pg from "pg";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { z } from "zod";
+import { createDatabase, createEmptyDatabase, type TestDatabase } from "../support/database.js";
+import { createEventSpy } from "../support/events.js";
+import { createTcpProxy } from "../support/tcp-proxy.js";
+
+const queue = createQueue({
+  jobs: defineJobs({ report: defineJob({ payload: z.object({}) }) }),
+});
+const handlers = { report: () => {} };
+const db = drizzle(new pg.Pool());
+
+type Options = WorkerOptions<typeof queue.jobs, typeof db, "report">;
+const create = (options: unknown) => () => createWorker(options as Options);
+
+describe("createWorker says what is wrong with its options", () => {
+  test.each<[string, unknown, string]>([
+    ["no options", undefined, "createWorker() must be an object, got undefined."],
+    ["no queue", { db, handlers }, "createWorker(): queue must be made by createQueue()"],
+    ["no db", { queue, handlers }, "createWorker(): db must be a Drizzle database"],
+    ["a URL for db", { queue, handlers, db: "postgres://" }, "got string"],
+    ["a bare pool for db", { queue, handlers, db: new pg.Pool() }, "such as drizzle(pool)"],
+    ["no handlers", { queue, db }, "createWorker(): handlers must be an object"],
+    ["a misspelt option", { queue, db, handlers, concurency: 3 }, 'unknown option "concurency"'],
+  ])("%s", (_, options, message) => {
+    expect(create(options)).toThrow(
+      expect.objectContaining({
+        code: "INVALID_OPTION",
+        message: expect.stringContaining(message) as string,
+      }),
+    );
+  });
+
+  test.each<[string, object, string]>([
+    ["a single client", drizzle(new pg.Client()), "a single Client: give drizzle() a Pool"],
+    ["nothing", Object.assign(Object.create(db) as object, { $client: undefined }), "on nothing"],
+  ])("a database on %s", (_, given, message) => {
+    expect(create({ queue, db: given, handlers })).toThrow(
+      expect.objectContaining({
+        code: "UNSUPPORTED_DRIVER",
+        message: expect.stringContaining(message) as string,
+      }),
+    );
+  });
+});
+
+describe("missing tables", () => {
+  let empty: TestDatabase;
+  beforeAll(async () => {
+    empty = await createEmptyDatabase();
+  });
+  afterAll(() => empty.drop());
+
+  test("refuse the start, saying what to do", async () => {
+    const worker = createWorker({ queue, db: drizzle(empty.pool), handlers });
+    await expect(worker.start()).rejects.toMatchObject({
+      code: "TABLES_MISSING",
+      message: expect.stringContaining("run drizzle-kit generate and migrate") as string,
+    });
+  });
+
+  test("are told as such, too, when the database was out of reach at the start", async () => {
+    const proxy = await createTcpProxy(empty.url);
+    proxy.refuse();
+    const pool = new pg.Pool({ connectionString: proxy.url });
+    const spy = createEventSpy();
+    const worker = createWorker({
+      queue,
+      db: drizzle(pool),
+      handlers,
+      instrumentation: spy.listener,
+    });
+    await worker.start();
+    proxy.resume();
+    await spy.next("statement.errored", ({ error }) => error.code === "TABLES_MISSING");
+    await worker.stop();
+    await pool.end();
+    await proxy.close();
+  });
+});
+
+test("worker.started tells which queues and jobs are served", async () => {
+  const database = await createDatabase();
+  const spy = createEventSpy();
+  const worker = createWorker({
+    queue,
+    db: drizzle(database.pool),
+    handlers,
+    queues: ["reports"],
+    instrumentation: spy.listener,
+  });
+  await worker.start();
+  expect(await spy.next("worker.started")).toMatchObject({
+    queues: ["reports"],
+    names: ["report"],
+  });
+  await worker.stop();
+  await database.drop();
+});
