@@ -13,6 +13,7 @@ import { bundleFleet } from "./fleet/bundle.js";
 import { countJobs, type Progress, progress } from "./fleet/count-jobs.js";
 import { createFleet, type Fleet } from "./fleet/fleet.js";
 import { createNemesis, type Nemesis } from "./fleet/nemesis.js";
+import { callRoll } from "./fleet/roll-call.js";
 import { connectDirectly } from "./fleet/server-faults.js";
 import type { FleetEntry } from "./ledger/entries.js";
 import { exportLedger } from "./ledger/export-ledger.js";
@@ -123,6 +124,7 @@ async function conduct(parts: Parts): Promise<void> {
     await chaos(parts, nemesis, startedOnClock);
     const healedAtMs = Date.now();
     const drainedAtMs = await quiet(parts, fleet, nemesis, startedOnClock);
+    const rollCall = await callRoll(fleet, proxy);
     await fleet.stop(STOP_LIMIT_MS);
     const facts: RunFacts = {
       level,
@@ -131,6 +133,7 @@ async function conduct(parts: Parts): Promise<void> {
       healedAtMs,
       drainedAtMs,
       struck: nemesis.log(),
+      rollCall,
     };
     writeFileSync(join(folder, "run.jsonl"), `${JSON.stringify(facts)}\n`);
     const client = await connectDirectly(server.url);

@@ -15,7 +15,7 @@ import {
   keysAreJobs,
   otherEnqueuesAreWhole,
 } from "./invariants/enqueues.js";
-import { exitsAreOurs, logsAreClean, nothingIsStranded } from "./invariants/peace.js";
+import { exitsAreOurs, logsAreClean, nobodyIsDeaf, nothingIsStranded } from "./invariants/peace.js";
 import {
   leasesAreRespected,
   onlyHoldersWrite,
@@ -45,6 +45,7 @@ const INVARIANTS: readonly Invariant[] = [
   leasesAreRespected,
   keysAreJobs,
   nothingIsStranded,
+  nobodyIsDeaf,
   exitsAreOurs,
   logsAreClean,
   onlyTheGuiltyFail,

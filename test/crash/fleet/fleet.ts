@@ -16,7 +16,8 @@ export interface Fleet {
   start(): void;
   /** Ends a process for good or ill; false when it is not running. */
   signal(slot: Slot, signal: NodeJS.Signals, downMs?: number): boolean;
-  isRunning(slot: Slot): boolean;
+  /** The workers that are up. */
+  workers(): readonly Slot[];
   /** Whether every producer has enqueued all that it was to. */
   producersAreDone(): boolean;
   /** Tells all workers to stop and waits until they have; kills what does not. */
@@ -118,7 +119,7 @@ export function createFleet(options: FleetOptions): Fleet {
       for (const member of members.values()) void launch(member);
     },
     signal,
-    isRunning: (slot) => members.get(slot)?.child !== undefined,
+    workers: () => running().flatMap(({ slot }) => (slot.startsWith("w") ? [slot] : [])),
     producersAreDone: () =>
       [...members.values()].every((member) => !member.slot.startsWith("p") || member.isDone),
     async stop(limitMs) {

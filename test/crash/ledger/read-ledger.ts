@@ -24,6 +24,8 @@ export interface RunFacts {
   readonly healedAtMs: number;
   readonly drainedAtMs: number | null;
   readonly struck: readonly StruckFault[];
+  /** How long ago each worker that is up at the end has last asked for jobs. */
+  readonly rollCall: readonly { readonly slot: string; readonly silentMs: number }[];
 }
 
 /** Every ledger of a run. */

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { checkRun } from "../checker/check-run.js";
 import { countJobs } from "../fleet/count-jobs.js";
 import { createFleet, type Fleet } from "../fleet/fleet.js";
+import { callRoll } from "../fleet/roll-call.js";
 import { connectDirectly } from "../fleet/server-faults.js";
 import type { FleetEntry } from "../ledger/entries.js";
 import { exportLedger } from "../ledger/export-ledger.js";
@@ -152,6 +153,7 @@ async function conduct({ stage, folder, url, proxy, trap, worker }: Scene): Prom
   try {
     fleet.start();
     const drainedAtMs = await quiet(url, fleet);
+    const rollCall = await callRoll(fleet, proxy);
     await fleet.stop(STOP_LIMIT_MS);
     const facts: RunFacts = {
       level: POINT,
@@ -160,6 +162,7 @@ async function conduct({ stage, folder, url, proxy, trap, worker }: Scene): Prom
       healedAtMs: startedAtMs,
       drainedAtMs,
       struck: [],
+      rollCall,
     };
     writeFileSync(join(folder, "run.jsonl"), `${JSON.stringify(facts)}\n`);
     const client = await connectDirectly(url);

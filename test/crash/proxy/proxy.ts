@@ -11,6 +11,8 @@ export interface Proxy {
   links(slot: Slot, kind: ConnectionKind): readonly Link[];
   /** Whether new connections of a process are turned away. */
   refuse(slot: Slot, isRefusing: boolean): void;
+  /** How long ago a process sent its last statement on a connection of this kind, in milliseconds. */
+  silentMs(slot: Slot, kind: ConnectionKind): number;
   /** Shows every statement of a process, before it is carried out, to this function. */
   intercept(slot: Slot, trap: StatementTrap): void;
   /** The last things that happened, oldest first. */
@@ -36,6 +38,7 @@ export function createProxy(targetUrl: string): Proxy {
   const events: string[] = [];
   const statements = new Map<string, Set<string>>();
   const traps = new Map<Slot, StatementTrap>();
+  const lastAskedMs = new Map<string, number>();
   let lastId = 0;
 
   const note = (text: string): void => {
@@ -58,7 +61,10 @@ export function createProxy(targetUrl: string): Proxy {
           const texts = statements.get(application) ?? new Set();
           statements.set(application, texts.add(sql));
         },
-        asked: (statement, asking) => traps.get(slot)?.(statement, asking),
+        asked(statement, asking) {
+          lastAskedMs.set(`${slot} ${asking.kind()}`, performance.now());
+          return traps.get(slot)?.(statement, asking);
+        },
       });
       links.add(link);
       note(`${slot} #${id} opened`);
@@ -89,6 +95,8 @@ export function createProxy(targetUrl: string): Proxy {
       const port = ports.get(slot);
       if (port !== undefined) port.isRefusing = isRefusing;
     },
+    silentMs: (slot, kind) =>
+      performance.now() - (lastAskedMs.get(`${slot} ${kind}`) ?? Number.NEGATIVE_INFINITY),
     intercept: (slot, trap) => void traps.set(slot, trap),
     events: () => events.slice(-KEPT_EVENTS),
     statements: () => statements,

@@ -23,6 +23,20 @@ export function nothingIsStranded({ facts, final }: Ledger, histories: Histories
   return inquiry.verdict();
 }
 
+/** L1: a worker that is up takes part again, whatever has become of its connections. */
+export function nobodyIsDeaf({ facts }: Ledger): Verdict {
+  const inquiry = inquire("L1", "at the end every worker that is up looks for jobs");
+  for (const { slot, silentMs } of facts.rollCall) {
+    inquiry.look(
+      silentMs > MAX_SILENCE_MS && `${slot} has not looked for jobs for ${Math.round(silentMs)} ms`,
+    );
+  }
+  return inquiry.verdict();
+}
+
+/** Workers poll once a second. */
+const MAX_SILENCE_MS = 5_000;
+
 /** How long a worker's stop may take: a second of grace, then its bound, on a machine that is busy. */
 const STOP_BOUND_MS = 1_000 + 2_000 + 2_500;
 
@@ -41,11 +55,9 @@ export function exitsAreOurs({ fleet, attempts, facts }: Ledger): Verdict {
   const ready = new Set(attempts.flatMap(({ what, who }) => (what === "ready" ? [who] : [])));
   for (const exit of fleet) {
     if (exit.what !== "exit") continue;
-    const { signal, because, who } = exit;
-    const isKilled = signal === "SIGKILL" && (because === "kill" || poisoned.has(who));
-    const isUnready = signal === "SIGTERM" && because !== null && !ready.has(who);
-    if (isKilled || isUnready) inquiry.look(false);
-    else inquiry.look((!endsWell(exit) || isLate(exit, facts)) && `${who} ${describe(exit)}`);
+    const isExplained = isKilled(exit, poisoned) || isUnready(exit, ready);
+    const isWrong = !isExplained && (!endsWell(exit) || isLate(exit, facts));
+    inquiry.look(isWrong && `${exit.who} ${describe(exit)}`);
   }
   return inquiry.verdict();
 }
@@ -54,6 +66,12 @@ type Exit = Extract<Ledger["fleet"][number], { what: "exit" }>;
 
 const describe = ({ code, signal, because, tookMs }: Exit): string =>
   `ended with ${code ?? signal}, because ${because}, after ${tookMs?.toFixed(0)} ms`;
+
+const isKilled = ({ signal, because, who }: Exit, poisoned: ReadonlySet<string>): boolean =>
+  signal === "SIGKILL" && (because === "kill" || poisoned.has(who));
+
+const isUnready = ({ signal, because, who }: Exit, ready: ReadonlySet<string>): boolean =>
+  signal === "SIGTERM" && because !== null && !ready.has(who);
 
 const endsWell = ({ code, because }: Exit): boolean =>
   (because === "term" || because === "finished") && code === 0;
