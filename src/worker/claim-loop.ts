@@ -70,6 +70,8 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
     failures += 1;
     const retryInMs = jittered(Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** (failures - 1)));
     notBeforeMs = monotonicMs() + retryInMs;
+    // After the end nobody waits for it, and `worker.stopped` is to be the last event.
+    if (isOver) return;
     emit?.({
       type: "statement.errored",
       statement: what,
