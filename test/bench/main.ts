@@ -10,7 +10,9 @@ import { NODE } from "./child.js";
 import { prepareFamily } from "./drain.js";
 import { drainBusy, drainNoOp, openTransaction } from "./drain-benchmarks.js";
 import { enqueueAlone, enqueueInTransaction } from "./enqueue-benchmarks.js";
+import { idle, lateCommits, latencyIdle, latencyLoaded } from "./live-benchmarks.js";
 import { describeRun, type Outcome, semanticsTable, toMarkdown } from "./report.js";
+import { claimCost, commits, memory, notifyCost, processes } from "./scale-benchmarks.js";
 import { type BenchServer, startBenchServer } from "./server.js";
 
 const here = fileURLToPath(new URL(".", import.meta.url));
@@ -21,6 +23,15 @@ const BENCHMARKS: readonly Benchmark[] = [
   openTransaction,
   enqueueInTransaction,
   enqueueAlone,
+  latencyIdle,
+  latencyLoaded,
+  lateCommits,
+  idle,
+  processes,
+  claimCost,
+  commits,
+  notifyCost,
+  memory,
 ];
 
 const { values: options } = parseArgs({

@@ -27,6 +27,7 @@ export function open({ url, concurrency, settings }: ContenderOptions): Contende
   return {
     async install() {
       await migrate(db, { migrationsFolder });
+      if (settings["commit"] === true) await db.execute(sql`create table effects (n integer)`);
       if (settings["extras"] === true) await db.execute(sql.raw(queueExtrasSql()));
     },
     async seed(count) {
@@ -53,7 +54,15 @@ export function open({ url, concurrency, settings }: ContenderOptions): Contende
         queue,
         db,
         concurrency,
-        handlers: { bench: ({ payload }) => handler(payload.n) },
+        handlers: {
+          bench: ({ payload: { n }, commit }) =>
+            settings["commit"] === true
+              ? commit(async (tx) => {
+                  await tx.execute(sql`insert into effects (n) values (${n})`);
+                  await handler(n);
+                })
+              : handler(n),
+        },
         ...(settings["done"] === 0 && { retention: { done: 0 } }),
       });
       await worker.start();
