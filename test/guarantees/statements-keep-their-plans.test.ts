@@ -21,6 +21,9 @@ const MOST_ROWS = RUNNING + 1_000;
 /** A search for strays looks at up to 2,000 rows of each queue and priority; it follows a lost answer only. */
 const MOST_ROWS_OF_A_SEARCH = 20 * 2_000 + 2_000;
 
+/** A million rows take their time, and the server is not ours alone. */
+const LONG = { timeout: 180_000 };
+
 const tables = tableNames();
 const ends: Settlement = {
   way: "end",
@@ -279,7 +282,7 @@ describe("with a million rows no statement of a worker reads a whole table or wa
   afterAll(() => Promise.all(sessions.map(({ connection }) => connection.close(1_000))));
   let early: Session;
 
-  test("when it was planned on an empty, analysed table", { timeout: 180_000 }, async () => {
+  test("when it was planned on an empty, analysed table", LONG, async () => {
     await database.pool.query("analyze queue_jobs, queue_processed_keys, queue_workers");
     early = open();
     expect(await offenders(early)).toEqual([]);
@@ -287,17 +290,17 @@ describe("with a million rows no statement of a worker reads a whole table or wa
     expect(await offenders(early)).toEqual([]);
   });
 
-  test("when it is planned under statistics that still say empty", async () => {
+  test("when it is planned under statistics that still say empty", LONG, async () => {
     expect(await offenders(open())).toEqual([]);
   });
 
-  test("when it is planned under fresh statistics", async () => {
+  test("when it is planned under fresh statistics", LONG, async () => {
     await database.pool.query("analyze queue_jobs, queue_processed_keys");
     expect(await offenders(early)).toEqual([]);
     expect(await offenders(open())).toEqual([]);
   });
 
-  test("when the statistics know nothing of the rows that are due", async () => {
+  test("when the statistics know nothing of the rows that are due", LONG, async () => {
     await database.pool.query(
       "update queue_jobs set blockers = 1 where finished_at is null and status = 'queued'",
     );

@@ -6,6 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { z } from "zod";
 import { createDatabase, type TestDatabase } from "../support/database.js";
 import { createEventSpy, type EventSpy } from "../support/events.js";
+import { createTcpProxy } from "../support/tcp-proxy.js";
 import { waitUntil } from "../support/wait-until.js";
 
 /** No poll falls into a test: whatever starts was woken. */
@@ -228,6 +229,37 @@ describe("a worker whose listening session", () => {
     await untilQuiet(worker);
     const { id } = await queue.enqueueNow(db, "note", { n: 2 });
     expect((await spy.next("job.started", undefined, 1_000)).jobId).toBe(id);
+  });
+
+  test("hears nothing any more, though nobody ended it, is replaced within 30 s", {
+    timeout: 60_000,
+  }, async () => {
+    const proxy = await createTcpProxy(database.url);
+    const farPool = new pg.Pool({ connectionString: proxy.url });
+    let deaf: number | undefined;
+    let isSwallowing = false;
+    proxy.intercept((chunk, direction, connection) => {
+      if (direction === "toServer" && chunk.includes('listen "')) deaf ??= connection.id;
+      return isSwallowing && connection.id === deaf ? "drop" : "pass";
+    });
+    const worker = createWorker({
+      queue,
+      db: drizzle(farPool),
+      pollIntervalMs: NEVER,
+      handlers: { note: () => undefined },
+    });
+    workers.push(worker);
+    await worker.start();
+    await untilQuiet(worker);
+    isSwallowing = true;
+    const enqueuedAt = performance.now();
+    const { id } = await queue.enqueueNow(db, "note", { n: 1 });
+    expect((await spy.next("job.started", undefined, 32_000)).jobId).toBe(id);
+    expect(performance.now() - enqueuedAt).toBeLessThan(30_000);
+    expect(await spy.next("connection.lost")).toMatchObject({ role: "listen" });
+    await worker.stop({ gracePeriodMs: 0 });
+    await farPool.end();
+    await proxy.close();
   });
 });
 
