@@ -60,7 +60,8 @@ const claimable = `
   and finished_at is null and blockers = 0
   and (name in (select unnest($names::text::text[]))) is true`;
 
-const requested = `
+/** The pairs to look at, each with the place it is looked at from. */
+export const requestedPairs = `
   request as materialized (
     select queue, priority, place,
       coalesce('epoch'::timestamptz + floor_us * interval '1 microsecond', '-infinity') as floor_at, floor_id
@@ -111,7 +112,7 @@ const clockColumns = `
 
 /** The common table expressions of a plain claim; its results are `claim` and `clock`. */
 const plainParts = `
-  ${requested}, ${lease},
+  ${requestedPairs}, ${lease},
   due as materialized (
     select job.id, job.is_fresh
     from (select * from request order by place) as request
@@ -157,7 +158,7 @@ const suspicion = `expired_leases + (lease_until is not null)::int`;
 
 /** The same for a sweep, which starts lower and also takes what others have lost. */
 const sweepParts = `
-  ${requested}, ${lease},
+  ${requestedPairs}, ${lease},
   sweep as materialized (
     select not $exclusive::boolean or pg_try_advisory_xact_lock($sweep_lock::bigint) as is_on
   ),
@@ -239,14 +240,21 @@ export function claimParts(isSweep: boolean): string {
   return isSweep ? sweepParts : plainParts;
 }
 
-/** The values that {@link claimParts} names. */
-export function claimValues(request: ClaimRequest, tables: TableNames): Record<string, Value> {
-  const { pairs, sweep } = request;
+/** The values that {@link requestedPairs} names. */
+export function pairValues(pairs: readonly ClaimPair[]): Record<string, Value> {
   return {
     queues: textList(pairs.map((pair) => pair.queue)),
     priorities: integerList(pairs.map((pair) => pair.priority)),
     floors_us: integerList(pairs.map((pair) => pair.floor?.atUs ?? null)),
     floor_ids: integerList(pairs.map((pair) => pair.floor?.id ?? 0)),
+  };
+}
+
+/** The values that {@link claimParts} names. */
+export function claimValues(request: ClaimRequest, tables: TableNames): Record<string, Value> {
+  const { pairs, sweep } = request;
+  return {
+    ...pairValues(pairs),
     names: textList(request.names),
     worker: request.workerId,
     lease_ms: request.leaseMs,

@@ -1,5 +1,6 @@
 import type { TableNames } from "../schema/table-names.js";
 import type { Executor } from "./executor.js";
+import { recordProcessedKeys } from "./record-processed-keys.js";
 import { template } from "./template.js";
 
 /** The attempt that a commit completes. */
@@ -26,16 +27,7 @@ const text = `
     returning id, name, idempotency_key, input_hash, result
   ),
   -- After the guard: an attempt that froze between key and guard would hold all who settle this key.
-  recorded as (
-    insert into {processedKeys} as processed (name, idempotency_key, job_id, input_hash, result, processed_at)
-    select name, idempotency_key, id, input_hash, result, statement_timestamp()
-    from guarded where idempotency_key is not null
-    on conflict (name, idempotency_key) do update
-    set job_id = excluded.job_id, input_hash = excluded.input_hash, result = excluded.result,
-      processed_at = excluded.processed_at, expires_at = excluded.expires_at
-    where processed.expires_at <= statement_timestamp()
-    returning id
-  )
+  recorded as (${recordProcessedKeys("guarded")})
   select guarded.idempotency_key is null or exists (select from recorded) as recorded,
     -- One word each: an app's postgres.js may rename columns that have an underscore.
     pg_current_xact_id()::text as transaction

@@ -1,16 +1,24 @@
 import type { Executor, Statement } from "./executor.js";
 
+/** The smaller of the session's own limit and ours; 0 is the session's "none". */
+const lowered = (setting: string): string => `
+  set_config('${setting}', ceil(least(
+    nullif(extract(epoch from current_setting('${setting}')::interval) * 1000, 0), $1::float8
+  ))::bigint::text, true)`;
+
+const text = `select ${lowered("statement_timeout")}, ${lowered("idle_in_transaction_session_timeout")}`;
+
 /**
  * Bounds the transaction that is open on `executor`: a statement, or a pause
- * between two, that takes longer than `limitMs` ends it. Nothing outlives the
- * transaction, so a pooled connection goes back as it was.
+ * between two, that takes longer than `limitMs` ends it. A shorter limit of the
+ * app's own stays. Nothing outlives the transaction, so a pooled connection
+ * goes back as it was.
  */
 export async function limitTransaction(executor: Executor, limitMs: number): Promise<void> {
   const statement: Statement = {
     name: "drizzle_queue_limit_transaction",
-    text: `select set_config('statement_timeout', $1::text, true),
-      set_config('idle_in_transaction_session_timeout', $1::text, true)`,
-    values: [String(Math.max(1, Math.ceil(limitMs)))],
+    text,
+    values: [Math.max(1, limitMs)],
   };
   await executor.run(statement);
 }

@@ -1,19 +1,14 @@
 import type { TableNames } from "../schema/table-names.js";
-import type { ClaimPair } from "./claim-jobs.js";
+import { type ClaimPair, pairValues, requestedPairs } from "./claim-jobs.js";
 import type { Executor } from "./executor.js";
-import { integerList, textList } from "./list-literals.js";
+import { integerList } from "./list-literals.js";
 import { template } from "./template.js";
 
 /** How many rows of each queue and priority are looked at: a claim takes from the first ones. */
 const REACH = 2_000;
 
 const text = `
-  with request as materialized (
-    select queue, priority,
-      coalesce('epoch'::timestamptz + floor_us * interval '1 microsecond', '-infinity') as floor_at, floor_id
-    from unnest($queues::text::text[], $priorities::text::smallint[], $floors_us::text::bigint[], $floor_ids::text::bigint[])
-      as pair(queue, priority, floor_us, floor_id)
-  ),
+  with ${requestedPairs},
   stray as materialized (
     select near.id
     from request cross join lateral (
@@ -60,10 +55,7 @@ export function releaseStrays(
   return async (executor, { workerId, pairs, held }) => {
     const rows = await executor.run(
       prepared.bind({
-        queues: textList(pairs.map((pair) => pair.queue)),
-        priorities: integerList(pairs.map((pair) => pair.priority)),
-        floors_us: integerList(pairs.map((pair) => pair.floor?.atUs ?? null)),
-        floor_ids: integerList(pairs.map((pair) => pair.floor?.id ?? 0)),
+        ...pairValues(pairs),
         worker: workerId,
         held: integerList(held),
       }),

@@ -1,5 +1,6 @@
 import type { Row, Value } from "./executor.js";
 import { integerList, textList } from "./list-literals.js";
+import { recordProcessedKeys } from "./record-processed-keys.js";
 
 /**
  * Settling writes how attempts ended, many at once, each under its guard:
@@ -137,7 +138,7 @@ const unsettled = (way: SettleWay): string => `
   ), 'gone') as answer
   from ${way}_item as item where item.job_id is null`;
 
-/** Records the keys of what was done; a key whose time has run out is taken over. */
+/** Records the keys of what was done. */
 function recorded(ways: readonly SettleWay[]): string {
   const sources = ways
     .filter((way) => way !== "discard")
@@ -145,16 +146,7 @@ function recorded(ways: readonly SettleWay[]): string {
       (way) =>
         `select * from ${way}_job where status = 'done' ${way === "remove" ? "or status = 'running'" : ""}`,
     );
-  return `
-  recorded as (
-    insert into {processedKeys} as processed (name, idempotency_key, job_id, input_hash, result, processed_at)
-    select name, idempotency_key, id, input_hash, result, statement_timestamp()
-    from (${sources.join(" union all ")}) as job where idempotency_key is not null
-    on conflict (name, idempotency_key) do update
-    set job_id = excluded.job_id, input_hash = excluded.input_hash, result = excluded.result,
-      processed_at = excluded.processed_at, expires_at = excluded.expires_at
-    where processed.expires_at <= statement_timestamp()
-  )`;
+  return `recorded as (${recordProcessedKeys(`(${sources.join(" union all ")}) as job`)})`;
 }
 
 /** The parts of a statement that settle; their result is `unsettled`. */

@@ -38,7 +38,7 @@ export interface ClaimLoop {
 
 /** The first wait after an error, in milliseconds; it doubles with each further one. */
 const FIRST_RETRY_MS = 50;
-const MAX_RETRY_MS = 5_000;
+const MAX_RETRY_MS = 2_000;
 
 /** Creates the loop that claims and settles. */
 export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {

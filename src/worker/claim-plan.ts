@@ -114,7 +114,8 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
     const fills = fillsWithTried(request, answer);
     if (request.sweep?.reachMs === null && answer.hasSwept) {
       leavesTried = fills;
-      if (request.sweep.suspects > 0) leavesSuspects = answer.jobs.some(isSuspect);
+      if (request.sweep.suspects > 0)
+        leavesSuspects = [...answer.jobs, ...answer.exhausted].some(isSuspect);
     } else if (fills) leavesTried = true;
   };
 

@@ -4,6 +4,7 @@ import { QueueError } from "../errors.js";
 import { emitter, type Instrumentation } from "../instrumentation/instrumentation.js";
 import type { PgDatabase, TxOf } from "../queries/transaction.js";
 import type { JobMap } from "../registry/job-definition.js";
+import { invalidOption } from "../registry/option-checks.js";
 import type { TableNames } from "../schema/table-names.js";
 import { driverOf } from "./drivers/driver-of.js";
 import { checkHandlers, type Handlers } from "./handlers.js";
@@ -88,6 +89,12 @@ export function createWorker<
   const settings = checkSettings(options, queue.jobs, names);
   const handlers = checkHandlers(names, options.handlers);
   const driver = driverOf(db);
+  if (settings.throughPooler && !driver.hasOwnConnections)
+    throw invalidOption(
+      "createWorker(): throughPooler",
+      "false on PGlite, which has no pooler",
+      true,
+    );
   const emit = emitter(options.instrumentation ?? queue.instrumentation);
   let id = newWorkerId();
   let hasRun = false;

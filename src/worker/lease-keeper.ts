@@ -21,6 +21,8 @@ const RENEW_SHARE = 1 / 3;
 const JOIN_SHARE = 1 / 6;
 /** The longest wait after a renewal that errored; the first is two ticks, and it doubles. */
 const MAX_RETRY_MS = 1_000;
+/** The most leases in one statement; those that are nearest to their end go first. */
+const MAX_RENEWALS = 1_000;
 /** A turn of the event loop that is this late is worth an event. */
 const BLOCKED_MS = 1_000;
 
@@ -72,7 +74,10 @@ export function createLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
     options.onTick(nowMs);
     const isDue = used.some(({ held, share }) => held.phase !== "over" && share >= RENEW_SHARE);
     if (!isDue || isRenewing || nowMs < notBeforeMs) return;
-    const ageing = used.filter(({ held, share }) => held.phase !== "over" && share >= JOIN_SHARE);
+    const ageing = used
+      .filter(({ held, share }) => held.phase !== "over" && share >= JOIN_SHARE)
+      .toSorted((a, b) => b.share - a.share)
+      .slice(0, MAX_RENEWALS);
     void renew(ageing.map(({ held }) => held));
   };
 

@@ -1,10 +1,13 @@
+/** How many causes are followed: a chain may be a ring. */
+const MAX_CAUSES = 5;
+
 /** Reads the SQLSTATE of a driver's error, which Drizzle keeps in its `cause`. */
-export function sqlState(error: unknown): string | undefined {
-  if (typeof error !== "object" || error === null) return undefined;
+export function sqlState(error: unknown, depth = 0): string | undefined {
+  if (typeof error !== "object" || error === null || depth > MAX_CAUSES) return undefined;
   const { code, cause } = error as { readonly code?: unknown; readonly cause?: unknown };
   // Every SQLSTATE has a digit; EPIPE and its like, of a broken connection, have none.
   if (typeof code === "string" && /^(?=.*\d)[0-9A-Z]{5}$/.test(code)) return code;
-  return cause === error ? undefined : sqlState(cause);
+  return sqlState(cause, depth + 1);
 }
 
 /**

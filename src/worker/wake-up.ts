@@ -37,7 +37,7 @@ const SECOND_MS = 1_000;
 const PING_MS = 10_000;
 /** How long after the flag went on a transaction that did not see it may still commit, in milliseconds. */
 const COMMIT_LAG_MS = 1_000;
-const MAX_RETRY_MS = 5_000;
+const MAX_RETRY_MS = 2_000;
 
 /** Creates the wake-up of one worker. */
 export function createWakeUp(options: WakeUpOptions): WakeUp {

@@ -53,7 +53,7 @@ test.each(Object.entries(onlyForFreeSlots))(
       timeoutMs: 30_000,
     });
     // Twenty-five rounds: at one for each poll they would take 25 seconds.
-    expect(performance.now() - startedAt).toBeLessThan(5_000);
+    expect(performance.now() - startedAt).toBeLessThan(15_000);
     expect(await room.rows("select distinct status from queue_jobs")).toEqual([{ status: "done" }]);
   },
 );
