@@ -76,7 +76,11 @@ describe("missing tables", () => {
     });
     await worker.start();
     proxy.resume();
-    await spy.next("statement.errored", ({ error }) => error.code === "TABLES_MISSING");
+    const told = await spy.next(
+      "statement.errored",
+      ({ error }) => error.code === "TABLES_MISSING",
+    );
+    expect(told.error.message).toContain("run drizzle-kit generate and migrate");
     await worker.stop();
     await pool.end();
     await proxy.close();
