@@ -102,15 +102,13 @@ const TICK_MS = 10;
 /** Processor time of a process and of its children, living and ended. */
 function serverCpuMs(pid: number): number {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(/\s+/);
-  let ticks = ticksOf(pid, true);
-  for (const child of children) ticks += ticksOf(Number(child), true);
+  let ticks = ticksOf(pid);
+  for (const child of children) ticks += ticksOf(Number(child));
   return ticks * TICK_MS;
 }
 
-/** Processor time of one process in milliseconds. */
-export const processCpuMs = (pid: number): number => ticksOf(pid, false) * TICK_MS;
-
-function ticksOf(pid: number, withEndedChildren: boolean): number {
+/** Of one process, and of those of its children that have ended. */
+function ticksOf(pid: number): number {
   let stat: string;
   try {
     stat = readFileSync(`/proc/${pid}/stat`, "utf8");
@@ -121,5 +119,5 @@ function ticksOf(pid: number, withEndedChildren: boolean): number {
   // The second field is the name, in parentheses, and may hold anything.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   const [user = 0, system = 0, endedUser = 0, endedSystem = 0] = fields.slice(11, 15).map(Number);
-  return user + system + (withEndedChildren ? endedUser + endedSystem : 0);
+  return user + system + endedUser + endedSystem;
 }
