@@ -21,6 +21,8 @@ export interface Holdings {
   take(answer: ClaimAnswer, sentAtMs: number): void;
   all(): Iterable<HeldJob>;
   ids(): readonly number[];
+  /** Neither a job is held nor does a handler run. */
+  isEmpty(): boolean;
   /** How many jobs more there is room for; none once `close` was called. */
   room(): ClaimRoom;
   lose(held: HeldJob, noticedBy: "renewal" | "deadline" | "settle" | "commit"): void;
@@ -150,6 +152,7 @@ export function createHoldings(options: HoldingsOptions): Holdings {
     },
     all: () => held.values(),
     ids: () => [...held.keys()],
+    isEmpty: () => held.size === 0 && slots.running().length === 0,
     room() {
       if (isClosed) return { free: 0, ahead: 0, holdsSuspect: false };
       const waiting = slots.waiting();

@@ -34,6 +34,8 @@ export interface LeaseKeeperOptions {
   readonly onLost: (held: HeldJob, noticedBy: "renewal" | "deadline") => void;
   readonly onTimedOut: (held: HeldJob) => void;
   readonly onCancelled: (held: HeldJob) => void;
+  /** Whether there is anything to look at; without, the keeper sleeps until it is told of a job. */
+  readonly isIdle: () => boolean;
   /** Called at each tick, for what else goes by time. */
   readonly onTick: (nowMs: number) => void;
   readonly onError: (error: unknown, retryInMs: number) => void;
@@ -41,7 +43,8 @@ export interface LeaseKeeperOptions {
 }
 
 export interface LeaseKeeper {
-  start(): void;
+  /** Jobs have been claimed: looks at them from now on. */
+  watch(): void;
   stop(): void;
 }
 
@@ -49,6 +52,7 @@ export interface LeaseKeeper {
 export function createLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
   const { onLost, onTimedOut, onCancelled, emit } = options;
   let callOff: (() => void) | undefined;
+  let isStopped = false;
   let isRenewing = false;
   let failures = 0;
   let notBeforeMs = 0;
@@ -64,12 +68,18 @@ export function createLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
     return ageMs / leaseMs;
   };
 
+  const arm = (): void => {
+    dueMs = monotonicMs() + TICK_MS;
+    callOff = after(TICK_MS, tick);
+  };
+
   const tick = (): void => {
     const nowMs = monotonicMs();
     if (nowMs - dueMs > BLOCKED_MS)
       emit?.({ type: "event_loop.blocked", blockedMs: Math.round(nowMs - dueMs) });
-    dueMs = nowMs + TICK_MS;
-    callOff = after(TICK_MS, tick);
+    callOff = undefined;
+    if (isStopped || options.isIdle()) return;
+    arm();
     const used = [...options.held()].map((held) => ({ held, share: inspect(held, nowMs) }));
     options.onTick(nowMs);
     const isDue = used.some(({ held, share }) => held.phase !== "over" && share >= RENEW_SHARE);
@@ -125,11 +135,11 @@ export function createLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
   };
 
   return {
-    start() {
-      dueMs = monotonicMs() + TICK_MS;
-      callOff = after(TICK_MS, tick);
+    watch() {
+      if (callOff === undefined && !isStopped) arm();
     },
     stop() {
+      isStopped = true;
       callOff?.();
     },
   };

@@ -129,7 +129,10 @@ export function createRun(options: RunOptions): Run {
     send: (task) => settleAndClaimJobs(main, task),
     releaseStrays: (pairs) => releaseStrayJobs(main, { workerId, pairs, held: holdings.ids() }),
     room: holdings.room,
-    onClaimed: holdings.take,
+    onClaimed(answer, sentAtMs) {
+      holdings.take(answer, sentAtMs);
+      keeper.watch();
+    },
     emit,
   });
   const renew = renewLeases(tables);
@@ -139,6 +142,7 @@ export function createRun(options: RunOptions): Run {
     onLost: holdings.lose,
     onTimedOut: holdings.timeOut,
     onCancelled: holdings.cancel,
+    isIdle: holdings.isEmpty,
     onTick: holdings.freeStuck,
     onError: (error, retryInMs) => report("renew", error, retryInMs),
     emit,
@@ -175,7 +179,6 @@ export function createRun(options: RunOptions): Run {
       });
       if (isStopping) return;
       row.forgetDead(main).catch((error: unknown) => report("forget dead workers", error));
-      keeper.start();
       if (!settings.throughPooler) {
         wakeUp = createListener();
         wakeUp.start();

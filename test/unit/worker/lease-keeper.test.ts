@@ -48,12 +48,13 @@ test("renewals that error are tried again ever later, and the lease is given up 
     },
     onTimedOut: () => undefined,
     onCancelled: () => undefined,
+    isIdle: () => holds.length === 0,
     onTick: () => undefined,
     onError: (_error, retryInMs) => waits.push(retryInMs),
     emit: undefined,
   });
   const startedAt = performance.now();
-  keeper.start();
+  keeper.watch();
   await vi.advanceTimersByTimeAsync(2_900);
   expect(calls).toBe(0);
   await vi.advanceTimersByTimeAsync(7_000);
@@ -66,4 +67,36 @@ test("renewals that error are tried again ever later, and the lease is given up 
   expect(lost[0]?.[1]).toBe("deadline");
   expect((lost[0]?.[2] ?? 0) - startedAt).toBeGreaterThanOrEqual(9_000);
   expect((lost[0]?.[2] ?? 0) - startedAt).toBeLessThan(9_100);
+});
+
+test("sleeps while nothing is held, and looks again when told of a job", async () => {
+  let looks = 0;
+  let isIdle = false;
+  const keeper = createLeaseKeeper({
+    held: () => [],
+    renew: () => Promise.resolve(new Map()),
+    onLost: () => undefined,
+    onTimedOut: () => undefined,
+    onCancelled: () => undefined,
+    isIdle: () => isIdle,
+    onTick: () => {
+      looks += 1;
+    },
+    onError: () => undefined,
+    emit: undefined,
+  });
+  keeper.watch();
+  keeper.watch();
+  await vi.advanceTimersByTimeAsync(520);
+  expect(looks).toBe(10);
+  isIdle = true;
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(looks).toBe(10);
+  expect(vi.getTimerCount()).toBe(0);
+  isIdle = false;
+  keeper.watch();
+  await vi.advanceTimersByTimeAsync(520);
+  expect(looks).toBe(20);
+  keeper.stop();
+  expect(vi.getTimerCount()).toBe(0);
 });
