@@ -81,11 +81,15 @@ export function createConnection(options: ConnectionOptions): Connection {
 
   const connect = async (): Promise<DriverConnection> => {
     let made: DriverConnection | undefined;
+    const fate: { lost?: Error } = {};
     try {
       const pending = driver.connect({
         applicationName: `drizzle-queue ${role}`,
         timeoutMs: CONNECT_TIMEOUT_MS,
-        onLost: (error) => lose(eventError(error)),
+        onLost: (error) => {
+          fate.lost = error;
+          lose(eventError(error));
+        },
       });
       made = await withDeadline(CONNECT_TIMEOUT_MS, `connecting (${role})`, pending).catch(
         (error: unknown) => {
@@ -97,6 +101,8 @@ export function createConnection(options: ConnectionOptions): Connection {
       if (driver.hasOwnConnections && !throughPooler) {
         await withDeadline(deadlineMs, "session settings", made.script(sessionScript(deadlineMs)));
       }
+      // The server's last word may come with its answer: nothing would tell of the loss again.
+      if (fate.lost !== undefined) throw fate.lost;
     } catch (error) {
       made?.destroy();
       lose(eventError(error));

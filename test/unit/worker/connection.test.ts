@@ -84,3 +84,38 @@ test("another error leaves the connection as it is", async () => {
   expect(connection.isConnected()).toBe(true);
   expect(said).toEqual(["set", "a"]);
 });
+
+test("a connection that ends in the breath of its first answer is not kept, but made anew", async () => {
+  let made = 0;
+  const driver: Driver = {
+    kind: "node-postgres",
+    hasOwnConnections: true,
+    async connect({ onLost }) {
+      made += 1;
+      const isDoomed = made === 1;
+      return {
+        query: () => (isDoomed ? Promise.reject(new Error("not queryable")) : Promise.resolve([])),
+        script() {
+          const answered = Promise.resolve();
+          // As when one packet holds the answer and the server's goodbye.
+          if (isDoomed) onLost(new Error("terminating connection due to administrator command"));
+          return answered;
+        },
+        listen: () => Promise.resolve(),
+        end: () => Promise.resolve(),
+        destroy: () => undefined,
+      };
+    },
+  };
+  const connection = createConnection({
+    role: "main",
+    driver,
+    deadlineMs: 1_000,
+    throughPooler: false,
+    emit: undefined,
+  });
+  await expect(connection.run(statement("a"))).rejects.toThrow("terminating connection");
+  expect(connection.isConnected()).toBe(false);
+  await expect(connection.run(statement("a"))).resolves.toEqual([]);
+  expect(made).toBe(2);
+});
