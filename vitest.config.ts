@@ -51,6 +51,7 @@ export default defineConfig({
       types,
       room("compile-errors", { testTimeout: 30_000 }),
       room("crash", { testTimeout: 600_000 }),
+      room("regression", { testTimeout: 60_000 }),
       room("docs", { testTimeout: 120_000 }),
       room("examples", { testTimeout: 120_000 }),
       room("package", { testTimeout: 300_000 }),

@@ -97,8 +97,12 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
   ): void => {
     const { sweep, pairs } = request;
     if (sweep === undefined) return;
-    // Full of what lies below the floors: there may be more of it.
-    const goesOn = answer.hasSwept && isFull(request, answer) && endsBelowFloor(pairs, answer);
+    // Full of what lies below the floors: there may be more of it. Without it, the jobs of
+    // a worker that was killed would wait while younger ones take each slot that comes free.
+    const goesOn =
+      answer.hasSwept &&
+      ((isFull(request, answer) && endsBelowFloor(pairs, answer)) ||
+        (fillsWithTried(request, answer) && endsBelowFloor(pairs, triedOf(answer))));
     const restMs = goesOn ? nowMs : nowMs + tookMs * REST;
     if (sweep.reachMs === null) {
       farRestedMs = restMs;
@@ -175,13 +179,23 @@ const isFull = (request: ClaimRequest, { jobs, exhausted }: ClaimAnswer): boolea
   jobs.length + exhausted.length >= request.free + request.ahead;
 
 /** Whether jobs that may not be fetched ahead took every free slot. */
-function fillsWithTried({ free }: ClaimRequest, { jobs, exhausted }: ClaimAnswer): boolean {
+function fillsWithTried({ free }: ClaimRequest, answer: ClaimAnswer): boolean {
+  const { jobs, exhausted } = answer;
   if (free === 0 || jobs.length + exhausted.length < free) return false;
-  return exhausted.length > 0 || jobs.some((job) => job.attempts > 1 || job.maxAttempts === 1);
+  const tried = triedOf(answer);
+  return tried.exhausted.length + tried.jobs.length > 0;
 }
 
+/** The jobs of an answer that may not be fetched ahead. */
+const triedOf = ({ jobs, exhausted }: ClaimAnswer): Taken => ({
+  jobs: jobs.filter((job) => job.attempts > 1 || job.maxAttempts === 1),
+  exhausted,
+});
+
+type Taken = Pick<ClaimAnswer, "jobs" | "exhausted">;
+
 /** Whether every job that came lies below the floor of its queue and priority. */
-function endsBelowFloor(pairs: ClaimRequest["pairs"], { jobs, exhausted }: ClaimAnswer): boolean {
+function endsBelowFloor(pairs: ClaimRequest["pairs"], { jobs, exhausted }: Taken): boolean {
   return [...jobs, ...exhausted].every((job) => {
     const floor =
       pairs.find((pair) => pair.queue === job.queue && pair.priority === job.priority)?.floor ??

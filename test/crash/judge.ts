@@ -2,6 +2,7 @@ import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { checkRun } from "./checker/check-run.js";
 import type { Verdict } from "./checker/verdict.js";
+import type { SentStatements } from "./gates/sql-gates.js";
 import { readLedger } from "./ledger/read-ledger.js";
 import { describeRun } from "./report/report.js";
 import { type RunOptions, runCrash } from "./run-crash.js";
@@ -11,18 +12,20 @@ export interface JudgedRun {
   readonly report: string;
   readonly verdicts: readonly Verdict[];
   readonly isGreen: boolean;
+  /** Statement texts by application, as they went over the wire. */
+  readonly statements: SentStatements;
   /** Where the evidence is, if the run is red. */
   readonly folder: string | undefined;
 }
 
 /** Carries out a run and judges it. Evidence is kept only of what went wrong. */
 export async function judgedRun(options: RunOptions): Promise<JudgedRun> {
-  const { folder } = await runCrash(options);
+  const { folder, statements } = await runCrash(options);
   const ledger = readLedger(folder);
   const verdicts = checkRun(ledger);
   const report = describeRun(ledger, options.plan, verdicts);
   const isGreen = verdicts.every(({ violations }) => violations.length === 0);
   if (isGreen) rmSync(folder, { recursive: true, force: true });
   else writeFileSync(join(folder, "report.txt"), report);
-  return { report, verdicts, isGreen, folder: isGreen ? undefined : folder };
+  return { report, verdicts, isGreen, statements, folder: isGreen ? undefined : folder };
 }

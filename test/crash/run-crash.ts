@@ -15,6 +15,7 @@ import { createFleet, type Fleet } from "./fleet/fleet.js";
 import { createNemesis, type Nemesis } from "./fleet/nemesis.js";
 import { callRoll } from "./fleet/roll-call.js";
 import { connectDirectly } from "./fleet/server-faults.js";
+import type { SentStatements } from "./gates/sql-gates.js";
 import type { FleetEntry } from "./ledger/entries.js";
 import { exportLedger } from "./ledger/export-ledger.js";
 import { openJournal } from "./ledger/journal.js";
@@ -41,7 +42,7 @@ export interface RunLeft {
   /** Holds every ledger, the logs and the plan. */
   readonly folder: string;
   /** Statement texts by application, as they went over the wire. */
-  readonly statements: ReadonlyMap<string, ReadonlySet<string>>;
+  readonly statements: SentStatements;
 }
 
 const migrationsFolder = fileURLToPath(new URL("../../drizzle", import.meta.url));

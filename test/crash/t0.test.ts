@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { countOurs, unfencedWrites, unqualifiedNames } from "./gates/sql-gates.js";
 import { judgedRun } from "./judge.js";
 import { LEVELS } from "./plan/level.js";
 import { makePlan } from "./plan/make-plan.js";
@@ -10,8 +11,17 @@ test("every invariant holds while processes, connections and the server break (T
   const level = LEVELS["T0"];
   if (level === undefined) throw new Error("There is no level T0.");
   const plan = makePlan(level, SEED);
-  const { isGreen, report, folder, verdicts } = await judgedRun({ level, seed: SEED, plan });
+  const { isGreen, report, folder, verdicts, statements } = await judgedRun({
+    level,
+    seed: SEED,
+    plan,
+  });
   expect(isGreen, `${report}\nThe evidence is in ${folder}`).toBe(true);
   // A run in which nothing happened would prove nothing.
   for (const { id, checked } of verdicts) expect(checked, id).toBeGreaterThan(0);
+
+  // What really went over the wire in that run.
+  expect(countOurs(statements)).toBeGreaterThan(20);
+  expect(unfencedWrites(statements)).toEqual([]);
+  expect(unqualifiedNames(statements)).toEqual([]);
 });

@@ -5,6 +5,7 @@ import {
   onlyTheGuiltyFail,
   payloadsArriveWhole,
 } from "./invariants/attempts.js";
+import { statementsAreBounded } from "./invariants/batches.js";
 import {
   effectsAreTheHoldersOwn,
   effectsHappenOnce,
@@ -50,6 +51,7 @@ const INVARIANTS: readonly Invariant[] = [
   logsAreClean,
   onlyTheGuiltyFail,
   payloadsArriveWhole,
+  statementsAreBounded,
 ];
 
 /** Judges a run by its ledgers alone. */

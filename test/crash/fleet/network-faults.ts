@@ -12,6 +12,7 @@ export const NETWORK_KINDS = [
   "torn",
   "delay",
   "swallow",
+  "late",
   "refuse",
   "commit-unsent",
   "commit-unanswered",
@@ -84,6 +85,10 @@ export function networkFaults(
   };
 
   return (action) => {
+    if (action.kind === "late") {
+      proxy.holdUntil(action.slot, action.of, performance.now() + action.ms);
+      return true;
+    }
     if ("direction" in action) {
       return onLink(action.slot, action.of, (link) => impede(link, action));
     }

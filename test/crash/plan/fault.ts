@@ -32,6 +32,13 @@ export type FaultAction =
       readonly direction: "toServer" | "toClient" | "both";
       readonly ms: number;
     }
+  /** For a while every statement on these connections arrives only at the end of it: stale by then. */
+  | {
+      readonly kind: "late";
+      readonly slot: Slot;
+      readonly of: "main" | "renewal";
+      readonly ms: number;
+    }
   | { readonly kind: "refuse"; readonly slot: Slot; readonly ms: number }
   /** The next COMMIT never arrives, or is carried out and its answer lost. */
   | { readonly kind: "commit-unsent" | "commit-unanswered"; readonly slot: Slot }

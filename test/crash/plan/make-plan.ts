@@ -70,8 +70,9 @@ function connectionFault(random: Random, level: Level, all: readonly Slot[]): Fa
   const slot = random.pick(all);
   const of = random.pick(CONNECTIONS);
   const choice = random.next();
-  if (choice < 0.6) return { kind: random.pick(SUDDEN), slot, of };
-  if (choice < 0.65) return { kind: "refuse", slot, ms: random.integer(200, level.leaseMs) };
+  if (choice < 0.45) return { kind: random.pick(SUDDEN), slot, of };
+  if (choice < 0.65 && slot.startsWith("w")) return late(random, level, slot);
+  if (choice < 0.7) return { kind: "refuse", slot, ms: random.integer(200, level.leaseMs) };
   return {
     kind: random.pick(["delay", "swallow"] as const),
     slot,
@@ -79,6 +80,11 @@ function connectionFault(random: Random, level: Level, all: readonly Slot[]): Fa
     direction: random.pick(["toServer", "toClient", "both"] as const),
     ms: random.integer(100, Math.round(level.leaseMs * 1.5)),
   };
+}
+
+function late(random: Random, { leaseMs }: Level, slot: Slot): FaultAction {
+  const ms = Math.round(leaseMs * (0.8 + random.next()));
+  return { kind: "late", slot, of: random.pick(["main", "renewal", "renewal"] as const), ms };
 }
 
 function commitFault(random: Random, level: Level, all: readonly Slot[]): FaultAction {

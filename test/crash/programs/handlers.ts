@@ -74,6 +74,16 @@ export function createHandlers(tools: HandlerTools) {
       if ((await tellOutside(attempt)) === 1) throw new SnoozeJob({ delayMs: 300 });
       await attempt.commit((tx) => effect(tx, attempt));
     }),
+    "slow-commit": tell(async (attempt) =>
+      attempt.commit(async (tx) => {
+        // No pause is as long as a lease, but together with the attempt's other work they are longer.
+        await pauseFor(attempt.payload.workMs);
+        await effect(tx, attempt);
+        await pauseFor(attempt.payload.workMs);
+        await tx.execute(sql`select 1`);
+        await pauseFor(attempt.payload.workMs);
+      }),
+    ),
     parent: tell(async (attempt) => attempt.commit((tx) => effectWithChild(tx, attempt))),
     nasty: tell(async (attempt) => {
       const { no, text } = attempt.payload;

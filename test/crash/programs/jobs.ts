@@ -44,6 +44,7 @@ export function createCrashQueue({ leaseMs }: Pick<Level, "leaseMs">) {
     long: defineJob(usual),
     blocking: defineJob(usual),
     snoozing: defineJob({ ...usual, queue: "second" }),
+    "slow-commit": defineJob(usual),
     parent: defineJob({ ...usual, priority: 3 }),
     nasty: defineJob(usual),
     keyed: defineJob({ ...usual, idempotencyKey: key }),

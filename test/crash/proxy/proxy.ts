@@ -11,6 +11,8 @@ export interface Proxy {
   links(slot: Slot, kind: ConnectionKind): readonly Link[];
   /** Whether new connections of a process are turned away. */
   refuse(slot: Slot, isRefusing: boolean): void;
+  /** Statements of a process on connections of this kind arrive at this time, on the local clock. */
+  holdUntil(slot: Slot, kind: ConnectionKind, untilMs: number): void;
   /** How long ago a process sent its last statement on a connection of this kind, in milliseconds. */
   silentMs(slot: Slot, kind: ConnectionKind): number;
   /** Shows every statement of a process, before it is carried out, to this function. */
@@ -38,6 +40,7 @@ export function createProxy(targetUrl: string): Proxy {
   const events: string[] = [];
   const statements = new Map<string, Set<string>>();
   const traps = new Map<Slot, StatementTrap>();
+  const heldUntilMs = new Map<string, number>();
   const lastAskedMs = new Map<string, number>();
   let lastId = 0;
 
@@ -62,8 +65,11 @@ export function createProxy(targetUrl: string): Proxy {
           statements.set(application, texts.add(sql));
         },
         asked(statement, asking) {
-          lastAskedMs.set(`${slot} ${asking.kind()}`, performance.now());
-          return traps.get(slot)?.(statement, asking);
+          const place = `${slot} ${asking.kind()}`;
+          const now = performance.now();
+          lastAskedMs.set(place, now);
+          const holdMs = (heldUntilMs.get(place) ?? 0) - now;
+          return holdMs > 0 ? { holdMs } : traps.get(slot)?.(statement, asking);
         },
       });
       links.add(link);
@@ -95,6 +101,7 @@ export function createProxy(targetUrl: string): Proxy {
       const port = ports.get(slot);
       if (port !== undefined) port.isRefusing = isRefusing;
     },
+    holdUntil: (slot, kind, untilMs) => void heldUntilMs.set(`${slot} ${kind}`, untilMs),
     silentMs: (slot, kind) =>
       performance.now() - (lastAskedMs.get(`${slot} ${kind}`) ?? Number.NEGATIVE_INFINITY),
     intercept: (slot, trap) => void traps.set(slot, trap),
