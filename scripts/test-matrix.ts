@@ -1,5 +1,5 @@
 /**
- * Runs the rooms that need a database on every PostgreSQL major and on the newest Node.
+ * Runs the rooms that need a database on every PostgreSQL major, and on the oldest and the newest Node.
  *
  * `npm run test:matrix` runs all; `npm run test:matrix -- postgres-14 node-24 --project guarantees`
  * runs two places of the matrix and hands the rest to vitest.
@@ -26,14 +26,15 @@ const places: readonly Place[] = [
     node: () => process.execPath,
     env: { PG_MAJOR: String(major) },
   })),
-  { name: "node-24", node: newestNode, env: {} },
+  ...["node-20.19", "node-24"].map((name) => ({ name, node: () => nodeOf(name), env: {} })),
 ];
 
 const databaseRooms = ["queries", "worker", "guarantees", "migrations"];
 
-function newestNode(): string {
+/** The Node that npm carries; the fixtures name that of Linux on x64. */
+function nodeOf(place: string): string {
   const name = `node-${process.platform}-${process.arch}`;
-  return join(installFixture("test/support/matrix/node-24"), "node_modules", name, "bin/node");
+  return join(installFixture(`test/support/matrix/${place}`), "node_modules", name, "bin/node");
 }
 
 /** Runs vitest in one place of the matrix and says whether all was well. */
