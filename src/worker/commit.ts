@@ -4,6 +4,7 @@ import { limitTransaction } from "../queries/limit-transaction.js";
 import type { PgDatabase } from "../queries/transaction.js";
 import { type TransactionStatus, transactionStatus } from "../queries/transaction-status.js";
 import { jittered, monotonicMs } from "./clock.js";
+import type { Transact } from "./drivers/transact.js";
 import { attemptError, type HeldJob, leaseEndMs } from "./held-job.js";
 import { isAnswered } from "./sql-errors.js";
 
@@ -18,6 +19,8 @@ import { isAnswered } from "./sql-errors.js";
 
 export interface CommitOptions {
   readonly db: PgDatabase;
+  /** Runs work in a transaction of the app's database. */
+  readonly transact: Transact;
   readonly guard: (executor: Executor, attempt: GuardedAttempt) => Promise<GuardAnswer>;
   /** The worker's own connection, to ask what became of a transaction. */
   readonly own: Executor;
@@ -36,16 +39,14 @@ export function createCommit(options: CommitOptions): CommitJob {
     let transactionId: string | undefined;
     let result: unknown;
     try {
-      await options.db.transaction(
-        async (tx) => {
-          // The app's pool may have kept it waiting for long.
-          refuseWhenAborted(held);
-          await limitTransaction(drizzleExecutor(tx), leaseEndMs(held) - monotonicMs());
-          result = await effect(tx as never);
-          transactionId = await complete(options, held, drizzleExecutor(tx), result);
-        },
-        { isolationLevel: "read committed" },
-      );
+      await options.transact(options.db, async (tx, isLost) => {
+        // The app's pool may have kept it waiting for long.
+        refuseWhenAborted(held);
+        await limitTransaction(drizzleExecutor(tx), leaseEndMs(held) - monotonicMs());
+        result = await effect(tx as never);
+        if (isLost()) throw new Error("The connection was lost before the effect was complete.");
+        transactionId = await complete(options, held, drizzleExecutor(tx), result);
+      });
       held.commit = "committed";
       return result;
     } catch (error) {

@@ -17,6 +17,7 @@ import { createCommit } from "./commit.js";
 import { type Connection, createConnection } from "./connection.js";
 import { watchAppPool } from "./drivers/app-pool.js";
 import type { Driver } from "./drivers/driver.js";
+import { transactOf } from "./drivers/transact.js";
 import { createHoldings } from "./holdings.js";
 import { createLeaseKeeper } from "./lease-keeper.js";
 import { explainingMissingTables } from "./missing-tables.js";
@@ -100,6 +101,7 @@ export function createRun(options: RunOptions): Run {
       handlers: options.handlers,
       commit: createCommit({
         db: options.db,
+        transact: transactOf(options.driver),
         guard: guardJob(tables),
         own: main,
         resultText: (held, result) => resultText(held, result, options.maxResultBytes),

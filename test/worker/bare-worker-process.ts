@@ -1,9 +1,11 @@
 import process from "node:process";
 import { sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/node-postgres";
+import { drizzle as drizzlePostgresJs } from "drizzle-orm/postgres-js";
 import { createQueue, defineJob, defineJobs, fixed } from "drizzle-queue";
 import { createWorker } from "drizzle-queue/worker";
 import pg from "pg";
+import postgres from "postgres";
 import { z } from "zod";
 import { report } from "../support/worker-process.js";
 
@@ -18,7 +20,12 @@ export const bareJobs = defineJobs({
 });
 
 if (process.argv[1]?.endsWith("bare-worker-process.ts")) {
-  const db = drizzle(new pg.Pool({ connectionString: process.env["DATABASE_URL"], max: 2 }));
+  const url = process.env["DATABASE_URL"] ?? "";
+  const db =
+    process.env["DRIVER"] === "postgres.js"
+      ? // With its own query for array types it would end the process when the server ends a new connection.
+        drizzlePostgresJs(postgres(url, { max: 2, fetch_types: false, onnotice: () => undefined }))
+      : drizzle(new pg.Pool({ connectionString: url, max: 2 }));
   const worker = createWorker({
     queue: createQueue({ jobs: bareJobs }),
     db,

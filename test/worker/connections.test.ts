@@ -31,43 +31,47 @@ afterEach(async () => {
 });
 afterAll(() => room.close());
 
-describe("a worker whose sessions the server ends, with nobody listening to anything", () => {
-  test("lives through thirty rounds of it, and does each job once", {
-    timeout: 60_000,
-  }, async () => {
-    await room.rows("create table effects (n integer not null)");
-    const worker = spawnWorkerProcess(new URL("./bare-worker-process.ts", import.meta.url), {
-      env: { DATABASE_URL: room.url },
-    });
-    await worker.waitFor("started");
-    const queue = createQueue({ jobs: bareJobs });
-    const items = Array.from({ length: 300 }, (_, n) => ({
-      name: "effect" as const,
-      payload: { n },
-    }));
-    await room.db.transaction((tx) => queue.enqueueMany(tx, items));
-    const count = async () =>
-      (await room.rows<{ count: number }>("select count(*)::int as count from effects"))[0]
-        ?.count ?? 0;
-    for (let round = 1; round <= 30; round += 1) {
-      await room.rows(
-        `select pg_terminate_backend(pid) from pg_stat_activity
-           where datname = current_database() and pid <> pg_backend_pid() and application_name <> 'test'`,
-      );
-      const before = await count();
-      await waitUntil("it works again", async () => (await count()) > before || before === 300, {
-        timeoutMs: 5_000,
+describe.each(["node-postgres", "postgres.js"])(
+  "on %s a worker whose sessions the server ends, with nobody listening to anything",
+  (driver) => {
+    test("lives through thirty rounds of it, and does each job once", {
+      timeout: 60_000,
+    }, async () => {
+      await room.rows("drop table if exists effects");
+      await room.rows("create table effects (n integer not null)");
+      const worker = spawnWorkerProcess(new URL("./bare-worker-process.ts", import.meta.url), {
+        env: { DATABASE_URL: room.url, DRIVER: driver },
       });
-    }
-    await waitUntil("all are done", async () => (await count()) === 300, { timeoutMs: 30_000 });
-    expect(await room.rows("select count(distinct n)::int as count from effects")).toEqual([
-      { count: 300 },
-    ]);
-    worker.kill("SIGTERM");
-    expect(await worker.exit).toEqual({ code: 0, signal: null });
-    expect(worker.stderr()).toBe("");
-  });
-});
+      await worker.waitFor("started");
+      const queue = createQueue({ jobs: bareJobs });
+      const items = Array.from({ length: 300 }, (_, n) => ({
+        name: "effect" as const,
+        payload: { n },
+      }));
+      await room.db.transaction((tx) => queue.enqueueMany(tx, items));
+      const count = async () =>
+        (await room.rows<{ count: number }>("select count(*)::int as count from effects"))[0]
+          ?.count ?? 0;
+      for (let round = 1; round <= 30; round += 1) {
+        await room.rows(
+          `select pg_terminate_backend(pid) from pg_stat_activity
+           where datname = current_database() and pid <> pg_backend_pid() and application_name <> 'test'`,
+        );
+        const before = await count();
+        await waitUntil("it works again", async () => (await count()) > before || before === 300, {
+          timeoutMs: 5_000,
+        });
+      }
+      await waitUntil("all are done", async () => (await count()) === 300, { timeoutMs: 30_000 });
+      expect(await room.rows("select count(distinct n)::int as count from effects")).toEqual([
+        { count: 300 },
+      ]);
+      worker.kill("SIGTERM");
+      expect(await worker.exit).toEqual({ code: 0, signal: null });
+      expect(worker.stderr()).toBe("");
+    });
+  },
+);
 
 describe("a worker whose network swallows everything", () => {
   let proxy: TcpProxy;
