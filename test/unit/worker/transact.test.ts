@@ -57,6 +57,7 @@ test("work that goes on after the loss is told of it, and sends nothing any more
     await paused;
     seen.push(isLost());
   });
+  await settle();
   close();
   await expect(outcome).rejects.toBe(closed);
   goOn();
