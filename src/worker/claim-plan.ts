@@ -95,14 +95,9 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
     tookMs: number,
     nowMs: number,
   ): void => {
-    const { sweep, pairs } = request;
+    const { sweep } = request;
     if (sweep === undefined) return;
-    // Full of what lies below the floors: there may be more of it. Without it, the jobs of
-    // a worker that was killed would wait while younger ones take each slot that comes free.
-    const goesOn =
-      answer.hasSwept &&
-      ((isFull(request, answer) && endsBelowFloor(pairs, answer)) ||
-        (fillsWithTried(request, answer) && endsBelowFloor(pairs, triedOf(answer))));
+    const goesOn = answer.hasSwept && leavesMoreBelow(request, answer);
     const restMs = goesOn ? nowMs : nowMs + tookMs * REST;
     if (sweep.reachMs === null) {
       farRestedMs = restMs;
@@ -177,6 +172,18 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
 
 const isFull = (request: ClaimRequest, { jobs, exhausted }: ClaimAnswer): boolean =>
   jobs.length + exhausted.length >= request.free + request.ahead;
+
+/**
+ * Whether a sweep came back full of what lies below the floors: there may be more of it.
+ *
+ * Recovered jobs fill no more than the free slots. If they had to wait for the next
+ * sweep then, younger ones would take each slot that comes free meanwhile.
+ */
+function leavesMoreBelow(request: ClaimRequest, answer: ClaimAnswer): boolean {
+  const { pairs } = request;
+  if (isFull(request, answer)) return endsBelowFloor(pairs, answer);
+  return fillsWithTried(request, answer) && endsBelowFloor(pairs, triedOf(answer));
+}
 
 /** Whether jobs that may not be fetched ahead took every free slot. */
 function fillsWithTried({ free }: ClaimRequest, answer: ClaimAnswer): boolean {

@@ -83,8 +83,8 @@ function connectionFault(random: Random, level: Level, all: readonly Slot[]): Fa
 }
 
 function late(random: Random, { leaseMs }: Level, slot: Slot): FaultAction {
-  const ms = Math.round(leaseMs * (0.8 + random.next()));
-  return { kind: "late", slot, of: random.pick(["main", "renewal", "renewal"] as const), ms };
+  const ms = Math.round(leaseMs * (0.8 + random.next() * 1.5));
+  return { kind: "late", slot, of: random.pick(["main", "renewal", "any", "any"] as const), ms };
 }
 
 function commitFault(random: Random, level: Level, all: readonly Slot[]): FaultAction {

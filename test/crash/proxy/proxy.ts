@@ -68,7 +68,11 @@ export function createProxy(targetUrl: string): Proxy {
           const place = `${slot} ${asking.kind()}`;
           const now = performance.now();
           lastAskedMs.set(place, now);
-          const holdMs = (heldUntilMs.get(place) ?? 0) - now;
+          const untilMs = Math.max(
+            heldUntilMs.get(place) ?? 0,
+            heldUntilMs.get(`${slot} any`) ?? 0,
+          );
+          const holdMs = untilMs - now;
           return holdMs > 0 ? { holdMs } : traps.get(slot)?.(statement, asking);
         },
       });
