@@ -132,8 +132,9 @@ export function createRun(options: RunOptions): Run {
     releaseStrays: (pairs) => releaseStrayJobs(main, { workerId, pairs, held: holdings.ids() }),
     room: holdings.room,
     onClaimed(answer, sentAtMs) {
+      // First: a handler that blocks the event loop at once is to be noticed too.
+      if (answer.jobs.length > 0) keeper.watch();
       holdings.take(answer, sentAtMs);
-      keeper.watch();
     },
     emit,
   });

@@ -28,7 +28,7 @@ async function limitsAfter(own: string, limitMs: number): Promise<unknown> {
 test.each([
   ["0", 12_345, "12345ms"],
   ["1min", 12_345, "12345ms"],
-  ["1d", 0.4, "1ms"],
+  ["1d", 12_344.4, "12345ms"],
   ["5s", 12_345, "5s"],
   ["250ms", 12_345, "250ms"],
 ])("of the app's %s and ours of %s ms the smaller holds", async (own, limitMs, expected) => {

@@ -141,7 +141,7 @@ function createInbox(name: string, stderr: () => string) {
     waitFor(
       type: string,
       predicate: Waiter["matches"] = () => true,
-      timeoutMs = 15_000,
+      timeoutMs = 30_000,
     ): Promise<ProcessMessage> {
       const matches: Waiter["matches"] = (message) => message.type === type && predicate(message);
       const early = messages.find((message) => !answered.has(message) && matches(message));
