@@ -6,7 +6,7 @@ import {
 } from "../../examples/support/postgres-server.js";
 import { installFixture } from "./matrix/install-fixture.js";
 
-export type { PostgresServer, StopMode } from "../../examples/support/postgres-server.js";
+export type { PostgresServer } from "../../examples/support/postgres-server.js";
 
 /** The majors that the project is tested on; the newest comes with the development dependencies. */
 export const POSTGRES_MAJORS = [14, 16, 18] as const;
