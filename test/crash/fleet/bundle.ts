@@ -15,11 +15,18 @@ const banner = `import { createRequire as bundleRequire } from "node:module"; co
  * @param plugins Changes that a mutant makes to the source on its way in.
  * @returns The bundle's path.
  */
-export async function bundleFleet(folder: string, plugins: Plugin[] = []): Promise<string> {
-  const outfile = join(folder, "fleet.mjs");
+export const bundleFleet = (folder: string, plugins: Plugin[] = []): Promise<string> =>
+  bundle(entry, join(folder, "fleet.mjs"), plugins);
+
+/** Bundles a program that imports the library through its doors. */
+export async function bundle(
+  program: string,
+  outfile: string,
+  plugins: Plugin[] = [],
+): Promise<string> {
   const source = (path: string): string => join(projectFolder, "src", path);
   await build({
-    entryPoints: [entry],
+    entryPoints: [program],
     outfile,
     bundle: true,
     platform: "node",

@@ -6,12 +6,14 @@ import { openJournal } from "./journal.js";
 /** How many rows travel at once. */
 const PAGE = 5_000;
 
-const audit = `
+/** Reads the audit trail. */
+export const auditQuery = `
   select seq, extract(epoch from at)::float8 * 1000 as "atMs", extract(epoch from statement_at)::float8 * 1000 as "statementMs",
     xid::text as xid, who, app, op, job_id as "jobId", no, name, old, new
   from ledger.audit order by seq`;
 
-const effects = (table: string): string => `
+/** Reads the effects in the database, or those outside. */
+export const effectsQuery = (table: string): string => `
   select no, job_id as "jobId", attempt, version, who, xid::text as xid from ledger.${table} order by job_id`;
 
 const jobs = `
@@ -22,9 +24,9 @@ const orders = `select no, job_id as "jobId" from ledger.orders order by no`;
 
 /** Writes what the database knows to files beside the other ledgers: the checker reads files only. */
 export async function exportLedger(client: pg.Client, folder: string): Promise<void> {
-  await exportRows<AuditEntry>(client, join(folder, "audit.jsonl"), audit);
-  await exportRows<EffectEntry>(client, join(folder, "effects.jsonl"), effects("effects"));
-  await exportRows<EffectEntry>(client, join(folder, "outside.jsonl"), effects("outside"));
+  await exportRows<AuditEntry>(client, join(folder, "audit.jsonl"), auditQuery);
+  await exportRows<EffectEntry>(client, join(folder, "effects.jsonl"), effectsQuery("effects"));
+  await exportRows<EffectEntry>(client, join(folder, "outside.jsonl"), effectsQuery("outside"));
   await exportRows<JobRow>(client, join(folder, "jobs.jsonl"), jobs);
   await exportRows<OrderRow>(client, join(folder, "orders.jsonl"), orders);
   const journal = openJournal<FinalState>(join(folder, "final.jsonl"));

@@ -1,4 +1,5 @@
 import { rmSync } from "node:fs";
+import { walkAll } from "../interleavings/walk-all.js";
 import { judgedRun } from "../judge.js";
 import { LEVELS, type Level } from "../plan/level.js";
 import { makePlan } from "../plan/make-plan.js";
@@ -13,6 +14,8 @@ export interface MutantResult {
   /** A violation, for the reader. */
   readonly example: string;
   readonly seconds: number;
+  /** In how many of how many orders of statements it was seen, if it concerns a statement. */
+  readonly orders: string;
 }
 
 /** Runs level T0 with seeds from 1 on, until the mutant is seen. */
@@ -21,6 +24,7 @@ export async function tryMutant(mutant: Mutant, seeds: number): Promise<MutantRe
   if (t0 === undefined) throw new Error("There is no level T0.");
   // A mutant that strands jobs is not waited for as long as a healthy fleet is.
   const level: Level = { ...t0, quietMs: 40_000 };
+  const orders = await inOrders(mutant);
   const startedMs = performance.now();
   for (let seed = 1; seed <= seeds; seed += 1) {
     const { verdicts, folder } = await judgedRun({
@@ -39,21 +43,32 @@ export async function tryMutant(mutant: Mutant, seeds: number): Promise<MutantRe
       violated: red.map(({ id, violations }) => `${id} ×${violations.length}`),
       example: `${expected.id}: ${expected.violations[0]}`,
       seconds: (performance.now() - startedMs) / 1_000,
+      orders,
     };
   }
   const seconds = (performance.now() - startedMs) / 1_000;
-  return { mutant, seed: null, violated: [], example: "", seconds };
+  return { mutant, seed: null, violated: [], example: "", seconds, orders };
+}
+
+/** The orders of statements are walked without a worker: a mutant of one cannot show there. */
+async function inOrders(mutant: Mutant): Promise<string> {
+  if (!mutant.changes.some(([file]) => file.startsWith("queries/"))) return "–";
+  const { orders, violations } = await walkAll({
+    randomOrders: 30,
+    mutation: [mutation(mutant)],
+  });
+  return `${violations.length} of ${orders}`;
 }
 
 /** The results as a table in Markdown. */
 export function mutantTable(results: readonly MutantResult[]): string {
-  const rows = results.map(({ mutant, seed, violated, example, seconds }) => {
+  const rows = results.map(({ mutant, seed, violated, example, seconds, orders }) => {
     const shown = example.replaceAll("|", "\\|").slice(0, 120);
-    return `| ${mutant.name} | ${seed ?? "**not seen**"} | ${seconds.toFixed(0)} | ${violated.join(", ")} | ${shown} |`;
+    return `| ${mutant.name} | ${seed ?? "**not seen**"} | ${seconds.toFixed(0)} | ${orders} | ${violated.join(", ")} | ${shown} |`;
   });
   return [
-    "| mutant | first seed | seconds | violated | for instance |",
-    "|---|---|---|---|---|",
+    "| mutant | first seed | seconds | orders of statements that show it | violated | for instance |",
+    "|---|---|---|---|---|---|",
     ...rows,
   ].join("\n");
 }

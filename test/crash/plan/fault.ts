@@ -36,7 +36,7 @@ export type FaultAction =
   | {
       readonly kind: "late";
       readonly slot: Slot;
-      readonly of: "main" | "renewal" | "any";
+      readonly of: "renewal" | "any";
       readonly ms: number;
     }
   | { readonly kind: "refuse"; readonly slot: Slot; readonly ms: number }

@@ -16,6 +16,8 @@ export interface Level {
   readonly connectionFaults: number;
   /** How many of these concern a COMMIT. */
   readonly commitFaults: number;
+  /** How many of these make a worker's statements arrive when its leases have run out. */
+  readonly lateFaults: number;
   readonly restarts: number;
   readonly terminations: number;
   readonly hostilePhases: number;
@@ -36,6 +38,7 @@ const T0: Level = {
   terms: 4,
   connectionFaults: 60,
   commitFaults: 12,
+  lateFaults: 12,
   restarts: 2,
   terminations: 2,
   hostilePhases: 0,
@@ -56,6 +59,7 @@ const T1: Level = {
   terms: 20,
   connectionFaults: 1_000,
   commitFaults: 100,
+  lateFaults: 100,
   restarts: 10,
   terminations: 10,
   hostilePhases: 4,
@@ -74,6 +78,7 @@ const T2: Level = {
   terms: 60,
   connectionFaults: 5_000,
   commitFaults: 500,
+  lateFaults: 500,
   restarts: 40,
   terminations: 40,
   hostilePhases: 20,

@@ -16,7 +16,8 @@ export function makePlan(level: Level, seed: number): FaultPlan {
     ...times(level.kills, () => kill(random, workers, producers)),
     ...times(level.pauses, () => pause(random, level, workers)),
     ...times(level.terms, () => term(random, workers)),
-    ...times(level.connectionFaults - level.commitFaults, () =>
+    ...times(level.lateFaults, () => late(random, level, workers)),
+    ...times(level.connectionFaults - level.commitFaults - level.lateFaults, () =>
       connectionFault(random, level, [...workers, ...workers, ...producers]),
     ),
     ...times(level.commitFaults, () => commitFault(random, level, [...workers, ...producers])),
@@ -70,9 +71,8 @@ function connectionFault(random: Random, level: Level, all: readonly Slot[]): Fa
   const slot = random.pick(all);
   const of = random.pick(CONNECTIONS);
   const choice = random.next();
-  if (choice < 0.45) return { kind: random.pick(SUDDEN), slot, of };
-  if (choice < 0.65 && slot.startsWith("w")) return late(random, level, slot);
-  if (choice < 0.7) return { kind: "refuse", slot, ms: random.integer(200, level.leaseMs) };
+  if (choice < 0.6) return { kind: random.pick(SUDDEN), slot, of };
+  if (choice < 0.65) return { kind: "refuse", slot, ms: random.integer(200, level.leaseMs) };
   return {
     kind: random.pick(["delay", "swallow"] as const),
     slot,
@@ -82,9 +82,13 @@ function connectionFault(random: Random, level: Level, all: readonly Slot[]): Fa
   };
 }
 
-function late(random: Random, { leaseMs }: Level, slot: Slot): FaultAction {
-  const ms = Math.round(leaseMs * (0.8 + random.next() * 1.5));
-  return { kind: "late", slot, of: random.pick(["main", "renewal", "any", "any"] as const), ms };
+/**
+ * Long enough that leases run out and others take over. Renewals alone: whoever works on
+ * meanwhile comes too late. All statements: what was on its way is carried out too late.
+ */
+function late(random: Random, { leaseMs }: Level, workers: readonly Slot[]): FaultAction {
+  const ms = Math.round(leaseMs * (1.3 + random.next()));
+  return { kind: "late", slot: random.pick(workers), of: random.pick(["renewal", "any"]), ms };
 }
 
 function commitFault(random: Random, level: Level, all: readonly Slot[]): FaultAction {

@@ -59,7 +59,7 @@ const MIX: readonly (readonly [OrderKind, number])[] = [
   ["keyed", 20],
   ["keyed-settle", 10],
   ["snoozing", 20],
-  ["slow-commit", 25],
+  ["slow-commit", 30],
   ["parent", 40],
   ["nasty", 10],
   ["hopeless", 10],
@@ -70,7 +70,7 @@ const MIX: readonly (readonly [OrderKind, number])[] = [
   ["poison", 1],
 ];
 
-const EARLY: ReadonlySet<OrderKind> = new Set(["long", "blocking", "poison", "slow-commit"]);
+const EARLY: ReadonlySet<OrderKind> = new Set(["long", "blocking", "poison"]);
 
 /** Decides what is enqueued, by whom and when: the same level and seed give the same orders. */
 export function makeOrders(level: Level, seed: number): Order[] {
@@ -156,7 +156,7 @@ function makeOrder(random: Random, level: Level, { no, kind, spanMs }: OrderFact
 
 function workOf(random: Random, { leaseMs }: Level, kind: OrderKind): number {
   if (kind === "long") return leaseMs * 4;
-  if (kind === "slow-commit") return Math.round(leaseMs * (0.15 + random.next() * 0.25));
+  if (kind === "slow-commit") return Math.round(leaseMs * (0.2 + random.next() * 0.25));
   if (kind === "blocking") return Math.round(leaseMs * (0.2 + random.next()));
   return random.next() < 0.1 ? random.integer(50, 400) : random.integer(0, 20);
 }

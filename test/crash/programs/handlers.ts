@@ -19,6 +19,7 @@ export interface HandlerTools {
   readonly outside: pg.Pool;
   readonly journal: Journal<AttemptEntry>;
   readonly who: string;
+  readonly leaseMs: number;
   /** The lease version of the attempt that has just been started at a job. */
   readonly versionOf: (jobId: number) => number;
 }
@@ -93,6 +94,8 @@ export function createHandlers(tools: HandlerTools) {
     }),
     settle: tell(async (attempt) => {
       await tellOutside(attempt);
+      // Whoever takes over is still at it when the late word of the former holder arrives.
+      if (attempt.job.attempt > 1) await pauseFor(tools.leaseMs * 0.8);
       return { no: attempt.payload.no };
     }) as (context: unknown) => Promise<{ no: number }>,
     "keyed-settle": tell(async (attempt) => void (await tellOutside(attempt))),

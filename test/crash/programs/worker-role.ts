@@ -50,6 +50,7 @@ export async function runWorker(surroundings: Surroundings): Promise<void> {
       outside,
       journal,
       who,
+      leaseMs: level.leaseMs,
       versionOf: (jobId) => versions.get(jobId) ?? -1,
     }),
   });
