@@ -111,7 +111,10 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
     const request = settles.hasRefused() ? undefined : plan.next(nowMs, room);
     const batch = settles.take(nowMs, request !== undefined) ?? [];
     if (request !== undefined || batch.length > 0) return send(batch, request);
-    return alarm.sleep(Math.min(settles.nextMs(), plan.nextMs(room)) - nowMs);
+    const hasRoom = room.free + room.ahead > 0;
+    return alarm.sleep(
+      Math.min(settles.nextMs(), hasRoom ? plan.nextMs(room) : Number.POSITIVE_INFINITY) - nowMs,
+    );
   };
 
   return {

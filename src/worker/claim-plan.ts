@@ -7,7 +7,7 @@ import { jittered } from "./clock.js";
 export interface ClaimPlan {
   /** What to ask for now; nothing when there is no room or no reason. */
   next(nowMs: number, room: ClaimRoom): ClaimRequest | undefined;
-  /** When the next claim is due; never, without room for what it would take. */
+  /** When the next claim is due, given that there is room. */
   nextMs(room: ClaimRoom): number;
   /** Learns from what a claim found that was sent at `sentAtMs` and answered at `nowMs`. */
   learn(request: ClaimRequest, answer: ClaimAnswer, sentAtMs: number, nowMs: number): void;
@@ -73,23 +73,7 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
   const wantsMore = ({ free, holdsSuspect }: ClaimRoom): boolean =>
     free > 0 && (leavesTried || (leavesSuspects && !holdsSuspect));
 
-  /**
-   * Nothing is fetched ahead while such jobs are left: what waits in line takes each slot
-   * that comes free, and they would wait until the whole backlog is gone.
-   */
-  const roomFor = ({
-    free,
-    ahead,
-  }: ClaimRoom): { readonly free: number; readonly ahead: number } =>
-    leavesTried ? { free, ahead: 0 } : { free, ahead };
-
-  const hasRoom = (room: ClaimRoom): boolean => {
-    const { free, ahead } = roomFor(room);
-    return free + ahead > 0;
-  };
-
   const nextMs = (room: ClaimRoom): number => {
-    if (!hasRoom(room)) return Number.POSITIVE_INFINITY;
     if (isWoken || hasBacklog) return 0;
     return wantsMore(room) ? Math.min(nextPollMs, farRestedMs) : nextPollMs;
   };
@@ -144,13 +128,14 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
 
   return {
     next(nowMs, room) {
-      if (nowMs < nextMs(room)) return undefined;
+      if (room.free + room.ahead === 0 || nowMs < nextMs(room)) return undefined;
       isWoken = false;
       return {
         workerId: options.workerId,
         pairs: floors.nextPairs(),
         names: options.names,
-        ...roomFor(room),
+        free: room.free,
+        ahead: room.ahead,
         leaseMs: options.leaseMs,
         leaseMsByName: options.leaseMsByName,
         sweep: sweepFor(nowMs, room),

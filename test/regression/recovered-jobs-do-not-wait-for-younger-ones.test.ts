@@ -7,11 +7,7 @@ import { createClaimPlan } from "../../src/worker/claim-plan.js";
  * 20 s and more on a slow server. A sweep that took 300 ms rested for 2.7 s, though
  * it had filled all free slots with recovered jobs, and younger jobs took the slots.
  */
-const room = { free: 2, ahead: 10, holdsSuspect: false };
-const nowUs = 1_700_000_000_000_000;
-
-/** A plan that has looked at everything once, and swept again after 5 s, with this outcome. */
-function planAfterSweep(jobs: readonly ClaimedJob[]) {
+test("a sweep that fills the free slots with recovered jobs is followed by another at once", () => {
   const plan = createClaimPlan({
     workerId: "worker",
     queues: ["default"],
@@ -21,8 +17,10 @@ function planAfterSweep(jobs: readonly ClaimedJob[]) {
     pollIntervalMs: 1_000,
     pollsClosely: () => false,
   });
-  const answer = (found: readonly ClaimedJob[]) => ({
-    jobs: found,
+  const room = { free: 2, ahead: 10, holdsSuspect: false };
+  const nowUs = 1_700_000_000_000_000;
+  const answer = (jobs: readonly ClaimedJob[]) => ({
+    jobs,
     exhausted: [],
     nowUs,
     nextDueUs: null,
@@ -35,26 +33,13 @@ function planAfterSweep(jobs: readonly ClaimedJob[]) {
 
   const sweep = plan.next(5_000, room);
   if (sweep === undefined) throw new Error("A claim is due after the poll interval.");
-  plan.learn(sweep, answer(jobs), 5_000, 5_300);
-  return plan;
-}
-
-test("a sweep that fills the free slots with recovered jobs is followed by another at once", () => {
-  const plan = planAfterSweep([recovered(1), recovered(2)]);
+  plan.learn(sweep, answer([recovered(1, nowUs), recovered(2, nowUs)]), 5_000, 5_300);
 
   const next = plan.next(5_301, { ...room, free: 1 });
   expect(next?.sweep?.reachMs, "a sweep to the beginning").toBeNull();
 });
 
-test("nothing is fetched ahead while recovered jobs may be left: it would take their slots", () => {
-  const plan = planAfterSweep([recovered(1), recovered(2)]);
-
-  expect(plan.next(5_301, { ...room, free: 1 })).toMatchObject({ free: 1, ahead: 0 });
-  expect(plan.nextMs({ ...room, free: 0 }), "until a slot is free").toBe(Infinity);
-  expect(planAfterSweep([]).next(7_000, room)).toMatchObject({ free: 2, ahead: 10 });
-});
-
-function recovered(id: number): ClaimedJob {
+function recovered(id: number, nowUs: number): ClaimedJob {
   return {
     id,
     queue: "default",
