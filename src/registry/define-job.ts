@@ -1,4 +1,5 @@
 import type { $ZodType, input, output } from "zod/v4/core";
+import { QueueError } from "../errors.js";
 import {
   DEFINITION,
   type IdempotencyKey,
@@ -82,6 +83,12 @@ const OPTIONS = [
   "retryIf",
 ];
 
+/** What other queues take here, and where it goes in this one. */
+const MISPLACED: Readonly<Record<string, string>> = {
+  handler: "Give handlers to the worker: createWorker({ queue, db, handlers: { … } }).",
+  name: "A job's name is its key: defineJobs({ report: defineJob({ … }) }).",
+};
+
 /**
  * Defines one kind of job; its name is its key in {@link defineJobs}.
  *
@@ -101,6 +108,7 @@ export function defineJob<S extends $ZodType, R extends $ZodType>(
   spec: JobSpec<S, R> & { readonly result: R & MustBeJson<R> },
 ): JobDefinition<S, R>;
 export function defineJob(spec: JobSpec<$ZodType, $ZodType | undefined>): JobDefinition {
+  refuseMisplaced(spec);
   refuseUnknownOptions("defineJob()", spec, OPTIONS);
   checkSchema("payload", spec.payload);
   if (spec.result !== undefined) checkSchema("result", spec.result);
@@ -135,6 +143,16 @@ function settingsOf(spec: JobSettings): Pick<JobDefinition, keyof JobSettings> {
   if (spec.backoff !== undefined) checkFunction("defineJob(): backoff", spec.backoff);
   checkFunction("defineJob(): retryIf", settings.retryIf);
   return settings;
+}
+
+function refuseMisplaced(spec: unknown): void {
+  for (const [option, place] of Object.entries(MISPLACED)) {
+    if (typeof spec !== "object" || spec === null || !Object.hasOwn(spec, option)) continue;
+    throw new QueueError(
+      "INVALID_OPTION",
+      `defineJob(): ${option} is not part of a definition. ${place}`,
+    );
+  }
 }
 
 const retryAll = (): boolean => true;

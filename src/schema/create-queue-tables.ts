@@ -19,8 +19,8 @@ export interface QueueTables<Prefix extends string = string> {
  * Export every part by itself, `queueSchema` too: drizzle-kit looks at the direct
  * exports of a schema file only. Give the same place to `createQueue`, as `tables`.
  *
- * @throws {QueueError} `INVALID_OPTION` when a name is empty, too long, or holds a NUL,
- * a double quote or a backslash.
+ * @throws {QueueError} `INVALID_OPTION` when an option is unknown, or a name is empty, too long,
+ * or holds a NUL, a double quote or a backslash.
  * @example
  * export const { queueSchema, queueJobs, queueProcessedKeys, queueWorkers } =
  *   createQueueTables({ schema: "queue", prefix: "" });

@@ -10,8 +10,8 @@ const BREAKPOINT = "\n--> statement-breakpoint\n";
  * twice the cost. Running it again changes nothing. Statements are separated as
  * drizzle-kit wants them, ready for `drizzle-kit generate --custom`.
  *
- * @throws {QueueError} `INVALID_OPTION` when a name is empty, too long, or holds a NUL,
- * a double quote or a backslash.
+ * @throws {QueueError} `INVALID_OPTION` when an option is unknown, or a name is empty, too long,
+ * or holds a NUL, a double quote or a backslash.
  * @example
  * await writeFile("drizzle/0001_queue_extras.sql", queueExtrasSql());
  */

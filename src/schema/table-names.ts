@@ -32,10 +32,11 @@ const quote = (identifier: string): string => `"${identifier}"`;
 /**
  * Names the tables at a place.
  *
- * @throws {QueueError} `INVALID_OPTION` when a name is empty, too long, or holds a NUL,
- * a double quote or a backslash.
+ * @throws {QueueError} `INVALID_OPTION` when an option is unknown, or a name is empty, too long,
+ * or holds a NUL, a double quote or a backslash.
  */
 export function tableNames(place: TablePlace = {}): TableNames {
+  refuseUnknown(place);
   const schema = place.schema ?? "public";
   const prefix = place.prefix ?? "queue_";
   checkIdentifier("schema", schema, MAX_IDENTIFIER_BYTES);
@@ -51,6 +52,19 @@ export function tableNames(place: TablePlace = {}): TableNames {
     channel: `drizzle_queue_${hash.toString(16).padStart(16, "0")}`,
     sweepLock: BigInt.asIntN(64, hash).toString(),
   });
+}
+
+/** A misspelt option would put the tables where nobody looks for them. */
+function refuseUnknown(place: unknown): void {
+  if (typeof place !== "object" || place === null)
+    throw new QueueError("INVALID_OPTION", "tables must be an object with schema and prefix.");
+  for (const option of Object.keys(place)) {
+    if (option === "schema" || option === "prefix") continue;
+    throw new QueueError(
+      "INVALID_OPTION",
+      `tables: unknown option ${JSON.stringify(option.slice(0, MAX_IDENTIFIER_BYTES))}. Known are schema, prefix.`,
+    );
+  }
 }
 
 /** No quote, no backslash: drizzle-kit writes names to migrations and snapshots as they are. */

@@ -85,6 +85,21 @@ describe("createQueueTables", () => {
   });
 });
 
+test.each([[{ schemas: "queue" }], [{ schema: "queue", Prefix: "" }], [null], ["queue"]])(
+  "an unknown option, or what holds none, is refused: %j",
+  (place) => {
+    const unknown = Object.keys(place ?? {}).find((key) => /schemas|Prefix/.test(key)) ?? "tables";
+    for (const make of [createQueueTables, queueExtrasSql, tableNames]) {
+      expect(() => make(place as unknown as TablePlace)).toThrow(
+        expect.objectContaining({
+          code: "INVALID_OPTION",
+          message: expect.stringContaining(unknown),
+        }),
+      );
+    }
+  },
+);
+
 describe("the declared types of the tables", () => {
   // The declarations are proved to equal those of the plain tables; this is the other half.
   test.each([

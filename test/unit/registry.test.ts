@@ -56,6 +56,15 @@ describe("defineJob", () => {
     expect(() => defineJob({ payload, ...(options as object) })).toThrow(invalid(named));
   });
 
+  test.each([
+    ["handler", () => undefined, "createWorker({ queue, db, handlers"],
+    ["name", "report", "defineJobs({ report: defineJob("],
+  ])("says where a %s belongs", (option, value, place) => {
+    const spec = { payload, [option]: value };
+    for (const said of [`defineJob(): ${option}`, place])
+      expect(() => defineJob(spec)).toThrow(invalid(said));
+  });
+
   test.each([[undefined], [null], [5]])("refuses %s in place of a definition", (spec) => {
     expect(() => defineJob(spec as never)).toThrow(invalid("defineJob()"));
   });
