@@ -23,7 +23,7 @@ import { createLedger } from "./ledger/ledger-tables.js";
 import type { RunFacts } from "./ledger/read-ledger.js";
 import type { FaultPlan } from "./plan/fault.js";
 import type { Level } from "./plan/level.js";
-import { machineMs } from "./programs/surroundings.js";
+import { type Contender, machineMs } from "./programs/surroundings.js";
 import { createProxy, type Proxy } from "./proxy/proxy.js";
 
 /** What a run is to be. */
@@ -31,6 +31,8 @@ export interface RunOptions {
   readonly level: Level;
   readonly plan: FaultPlan;
   readonly seed: number;
+  /** Whose workers are tried. @default "drizzle-queue" */
+  readonly contender?: Contender;
   /** Changes to the library's source, by which the harness is tried itself. */
   readonly mutation?: Plugin[];
   /** Told about once a second how far the run is. */
@@ -111,6 +113,7 @@ async function conduct(parts: Parts): Promise<void> {
     startedAtMs: machineMs(),
     urlFor: proxy.urlFor,
     journal,
+    contender: options.contender,
   });
   const nemesis = createNemesis({
     plan,
@@ -125,7 +128,7 @@ async function conduct(parts: Parts): Promise<void> {
     await chaos(parts, nemesis, startedOnClock);
     const healedAtMs = Date.now();
     const drainedAtMs = await quiet(parts, fleet, nemesis, startedOnClock);
-    const rollCall = await callRoll(fleet, proxy);
+    const rollCall = await callRoll(fleet, proxy, options.contender === "naive" ? "app" : "main");
     await fleet.stop(STOP_LIMIT_MS);
     const facts: RunFacts = {
       level,

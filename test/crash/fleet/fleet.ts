@@ -8,7 +8,7 @@ import type { Journal } from "../ledger/journal.js";
 import type { Slot } from "../plan/fault.js";
 import type { Level } from "../plan/level.js";
 import { slots } from "../plan/make-plan.js";
-import { SURROUNDINGS, type Surroundings } from "../programs/surroundings.js";
+import { type Contender, SURROUNDINGS, type Surroundings } from "../programs/surroundings.js";
 
 /** The processes of a run. What ends is started again until the fleet is told to stop. */
 export interface Fleet {
@@ -37,6 +37,8 @@ export interface FleetOptions {
   readonly startedAtMs: number;
   readonly urlFor: (slot: Slot) => Promise<string>;
   readonly journal: Journal<FleetEntry>;
+  /** Whose workers they are. @default "drizzle-queue" */
+  readonly contender?: Contender | undefined;
   /** The processes; those that the level names by default. */
   readonly slots?: readonly Slot[];
 }
@@ -152,14 +154,24 @@ export function createFleet(options: FleetOptions): Fleet {
   }
 
   function spawnMember(
-    { bundle, seed, startedAtMs }: FleetOptions,
+    { bundle, seed, startedAtMs, contender = "drizzle-queue" }: FleetOptions,
     { slot }: Member,
     who: string,
     url: string,
   ): ChildProcess {
     const index = Number(slot.slice(1));
     const role = slot.startsWith("w") ? "worker" : "producer";
-    const given: Surroundings = { who, role, index, url, folder, level, seed, startedAtMs };
+    const given: Surroundings = {
+      who,
+      role,
+      index,
+      url,
+      folder,
+      level,
+      seed,
+      startedAtMs,
+      contender,
+    };
     const output = openSync(join(folder, `output-${slot}.log`), "a");
     const child = spawn(process.execPath, ["--import", clockShift, bundle], {
       env: {

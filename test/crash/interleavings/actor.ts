@@ -68,6 +68,7 @@ export const claims =
         leaseMs: LEASE_MS,
         leaseMsByName: {},
         sweep: { reachMs: null, exclusive: false, suspects: 1 },
+        peeks: false,
         wantsNextDue: false,
       },
     });

@@ -153,7 +153,7 @@ async function conduct({ stage, folder, url, proxy, trap, worker }: Scene): Prom
   try {
     fleet.start();
     const drainedAtMs = await quiet(url, fleet);
-    const rollCall = await callRoll(fleet, proxy);
+    const rollCall = await callRoll(fleet, proxy, "main");
     await fleet.stop(STOP_LIMIT_MS);
     const facts: RunFacts = {
       level: POINT,

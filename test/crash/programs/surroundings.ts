@@ -3,6 +3,9 @@ import { drizzle, type NodePgDatabase } from "drizzle-orm/node-postgres";
 import pg from "pg";
 import { LEVELS, type Level } from "../plan/level.js";
 
+/** Whose queue is tried. */
+export type Contender = "drizzle-queue" | "naive";
+
 /** What a process of the fleet is told when it is started. */
 export interface Surroundings {
   /** The process and its incarnation, such as `w3.2`. */
@@ -15,6 +18,8 @@ export interface Surroundings {
   readonly folder: string;
   readonly level: Level;
   readonly seed: number;
+  /** Whose workers they are: the library's, or those of the queue that serves as a control. */
+  readonly contender: Contender;
   /** When the run began, on the clock that all processes of a machine share. */
   readonly startedAtMs: number;
 }

@@ -6,6 +6,7 @@ import type { AttemptEntry } from "../ledger/entries.js";
 import { type Journal, openJournal } from "../ledger/journal.js";
 import { createHandlers } from "./handlers.js";
 import { createCrashQueue } from "./jobs.js";
+import { runNaiveQueue } from "./naive-queue.js";
 import { openPool, type Surroundings } from "./surroundings.js";
 
 /** Told too often to be kept. */
@@ -13,23 +14,25 @@ const FREQUENT = new Set(["job.claimed", "job.started", "job.done", "leases.rene
 
 /** A worker of the fleet: claims and runs jobs until it is told to stop, or killed. */
 export async function runWorker(surroundings: Surroundings): Promise<void> {
-  const { level, folder, who, index } = surroundings;
+  const { level, folder, who, index, contender } = surroundings;
   const journal = openJournal<AttemptEntry>(join(folder, `attempts-w${index}.jsonl`));
-  const { pool, db } = openPool(surroundings, {
-    name: "app",
-    max: level.concurrency,
-    // None: it is the library's to get out of a `commit` that nobody answers.
-    queryTimeoutMs: 0,
-  });
-  const { pool: outside } = openPool(surroundings, {
-    name: "app outside",
-    max: 3,
-    queryTimeoutMs: 5_000,
-  });
-  // The handlers' own affair: a session that ends while it is used.
-  outside.on("connect", (client) => client.on("error", () => undefined));
+  const pools = openPools(surroundings);
   const queue = createCrashQueue(level);
   const versions = new Map<number, number>();
+  const handlers = createHandlers({
+    queue,
+    outside: pools.outside,
+    journal,
+    who,
+    leaseMs: level.leaseMs,
+    versionOf: (jobId) => versions.get(jobId) ?? -1,
+  });
+  if (contender === "naive") {
+    // Nothing of it is worth a stop in good order.
+    process.on("SIGTERM", () => process.exit(0));
+    journal.write({ what: "ready", who });
+    return runNaiveQueue(pools, { who, slots: level.concurrency, handlers, versions });
+  }
   let done = 0;
   const instrumentation: Instrumentation = {
     event(event) {
@@ -40,26 +43,36 @@ export async function runWorker(surroundings: Surroundings): Promise<void> {
   };
   const worker = createWorker({
     queue,
-    db,
+    db: pools.db,
     concurrency: level.concurrency,
     // Half the fleet deletes what is done, the other half keeps it.
     retention: { done: index % 2 === 0 ? 0 : "keep" },
     instrumentation,
-    handlers: createHandlers({
-      queue,
-      outside,
-      journal,
-      who,
-      leaseMs: level.leaseMs,
-      versionOf: (jobId) => versions.get(jobId) ?? -1,
-    }),
+    handlers,
   });
-  const stop = (): void => void stopWorker(worker, [pool, outside]);
+  const stop = (): void => void stopWorker(worker, [pools.pool, pools.outside]);
   process.on("SIGTERM", stop);
   journal.write({ what: "ready", who });
-  const remembered = setInterval(() => remember(journal, who, done), 2_000);
-  remembered.unref();
+  setInterval(() => remember(journal, who, done), 2_000).unref();
   await worker.start();
+}
+
+/** The app's pool, and the handlers' own one. */
+function openPools(surroundings: Surroundings) {
+  const { pool, db } = openPool(surroundings, {
+    name: "app",
+    max: surroundings.level.concurrency,
+    // None: it is the library's to get out of a `commit` that nobody answers.
+    queryTimeoutMs: 0,
+  });
+  const { pool: outside } = openPool(surroundings, {
+    name: "app outside",
+    max: 3,
+    queryTimeoutMs: 5_000,
+  });
+  // The handlers' own affair: a session that ends while it is used.
+  outside.on("connect", (client) => client.on("error", () => undefined));
+  return { pool, db, outside };
 }
 
 /** @returns once nothing of the worker is left; a second call waits for the same stop. */
