@@ -18,6 +18,7 @@ export type Settlement =
   | { readonly way: "discard" }
   | {
       readonly way: "end";
+      /** A job that somebody has asked to cancel does not become `queued` again but `cancelled`. */
       readonly status: "done" | "failed" | "cancelled" | "queued";
       /** When it is due again, in milliseconds from now; null leaves it as it was. */
       readonly delayMs: number | null;
@@ -40,11 +41,12 @@ export interface SettleItem {
 }
 
 /**
- * What became of an item that this statement did not settle:
+ * What became of an item that this statement did not settle as it was told:
  * `busy` locked by somebody, try again · `settled` already ended at this lease
- * version, as after a lost answer · `gone` no such row · `lost` another's now.
+ * version, as after a lost answer · `gone` no such row · `lost` another's now ·
+ * `cancelled` settled so, since somebody had asked for it.
  */
-export type SettleAnswer = "busy" | "settled" | "gone" | "lost";
+export type SettleAnswer = "busy" | "settled" | "gone" | "lost" | "cancelled";
 
 const WAYS = ["complete", "remove", "discard", "end"] as const;
 export type SettleWay = (typeof WAYS)[number];
@@ -104,6 +106,11 @@ const said = `
 const own = (list: string): string =>
   `((select ${list} from said))[array_position((select ids from said), job.id)]`;
 
+/** A request to cancel that nobody noticed in time still keeps the job from another attempt. */
+const endStatus = `
+  case when job.cancel_requested_at is not null and ${own("statuses")} = 'queued' then 'cancelled'
+    else ${own("statuses")} end`;
+
 const writes: Readonly<Record<SettleWay, string>> = {
   complete: `
     update {jobs} as job
@@ -113,9 +120,9 @@ const writes: Readonly<Record<SettleWay, string>> = {
   discard: `delete from {jobs} as job where ${lockedIds("discard")} returning ${keyColumns}`,
   end: `
     update {jobs} as job
-    set status = ${own("statuses")},
-      outcome = nullif(${own("statuses")}, 'queued'),
-      finished_at = case when ${own("statuses")} <> 'queued' then statement_timestamp() end,
+    set status = ${endStatus},
+      outcome = nullif(${endStatus}, 'queued'),
+      finished_at = case when ${endStatus} <> 'queued' then statement_timestamp() end,
       available_at = coalesce(statement_timestamp() + interval '1 millisecond' * ${own("delays")}, available_at),
       attempts = attempts - ${own("uncounted")},
       lease_until = null, locked_by = null,
@@ -154,7 +161,12 @@ export function settleParts({ ways, recordsKeys }: SettleShape): string {
   const parts = ways.flatMap((way) => [guarded(way), `${way}_job as (${writes[way]})`]);
   if (ways.includes("end")) parts.unshift(said);
   if (recordsKeys) parts.push(recorded(ways));
-  parts.push(`unsettled as (${ways.map(unsettled).join(" union all ")})`);
+  const answers = ways.map(unsettled);
+  if (ways.includes("end"))
+    answers.push(`
+      select id, 'cancelled' from end_job as job
+      where status = 'cancelled' and ${own("statuses")} = 'queued'`);
+  parts.push(`unsettled as (${answers.join(" union all ")})`);
   return parts.join(",");
 }
 

@@ -107,6 +107,8 @@ export function createSettleBuffer(options: SettleBufferOptions): SettleBuffer {
         return recognise(settling);
       case "lost":
         return lose(settling);
+      case "cancelled":
+        return finish({ ...settling, outcome: { kind: "cancel" } });
     }
   };
 
