@@ -50,6 +50,8 @@ export interface ClaimRequest {
   /** Leases of the names that differ from `leaseMs`, in milliseconds. */
   readonly leaseMsByName: Readonly<Record<string, number>>;
   readonly sweep: Sweep | undefined;
+  /** Whether to look at one job more than is wanted, to see whether it is passed over. */
+  readonly peeks: boolean;
   /** Whether to answer when the next job becomes due. */
   readonly wantsNextDue: boolean;
 }
@@ -110,14 +112,28 @@ const nextDue = `
 const clockColumns = `
   round(date_part('epoch', statement_timestamp()) * 1000000)::bigint as now_us, ${nextDue} as next_due_us`;
 
+/** Until it has been due for this long, a job that only a free slot may take is not said to be passed over. */
+const patience = "interval '500 milliseconds'";
+
+/** The first job that was passed over, those below the floors before the others. */
+const passedOver = `
+  select available_at, id, is_below from ranked
+  where not may_wait and nth > room and available_at < statement_timestamp() - ${patience}
+  order by is_below desc, nth limit 1`;
+
+const lookColumns = `
+  (select count(*) from ranked) >= $wanted::int as is_full,
+  (select round(date_part('epoch', greatest(available_at, 'epoch')) * 1000000)::bigint from passed) as passed_us,
+  (select id from passed) as passed_id, (select is_below from passed) as passed_below`;
+
 /** The common table expressions of a plain claim; its results are `claim` and `clock`. */
 const plainParts = `
   ${requestedPairs}, ${lease},
   due as materialized (
-    select job.id, job.is_fresh
+    select job.*
     from (select * from request order by place) as request
     cross join lateral (
-      select id, attempts = 0 and max_attempts > 1 as is_fresh
+      select id, available_at, attempts = 0 and max_attempts > 1 as may_wait
       from {jobs}
       where ${claimable}
         and (available_at, id) > (request.floor_at, request.floor_id)
@@ -126,18 +142,19 @@ const plainParts = `
         and attempts < max_attempts
         and expired_leases < 2
       order by available_at, id
-      limit $wanted::int
+      limit $seen::int
       -- Without "skip locked" two workers would wait for each other's rows.
       for no key update skip locked
     ) as job
-    limit $wanted::int
+    limit $seen::int
+  ),
+  ranked as materialized (
+    select id, available_at, may_wait, row_number() over () as nth, $free::int as room, false as is_below from due
   ),
   -- A job that is only fetched ahead would lose an attempt in somebody else's crash:
   -- beyond the free slots, only jobs that can spare it.
-  chosen as materialized (
-    select id from (select id, is_fresh, row_number() over () as nth from due) as ranked
-    where is_fresh or nth <= $free::int
-  ),
+  chosen as materialized (select id from ranked where nth <= $wanted::int and (may_wait or nth <= room)),
+  passed as materialized (${passedOver}),
   claimed as (
     update {jobs} as job
     set status = 'running', attempts = attempts + 1, lease_until = ${leaseEnd}, ${taken}
@@ -146,7 +163,7 @@ const plainParts = `
     returning ${claimedColumns}, false as is_recovered
   ),
   claim as (select * from claimed),
-  clock as (select ${clockColumns}, false as swept)`;
+  clock as (select ${clockColumns}, false as swept, ${lookColumns})`;
 
 const sweptRow = `
   (available_at, id) > (bound.from_at, bound.from_id)
@@ -174,18 +191,19 @@ const sweepParts = `
     from request left join reach on true
   ),
   due as materialized (
-    select job.id, job.is_fresh, job.is_lost
+    select job.*, (job.available_at, job.id) <= (bound.floor_at, bound.floor_id) as is_below
     from (select * from bound order by place) as bound
     cross join lateral (
-      select id, attempts = 0 and max_attempts > 1 and lease_until is null as is_fresh,
+      -- One without an attempt left is ended, not run: it needs no slot.
+      select id, available_at, (attempts = 0 and max_attempts > 1 and lease_until is null) or attempts >= max_attempts as may_wait,
         lease_until is not null or attempts >= max_attempts as is_lost
       from {jobs}
       where ${claimable.replaceAll("request.", "bound.")} and ${sweptRow} and ${suspicion} < 2
       order by available_at, id
-      limit $wanted::int
+      limit $seen::int
       for no key update skip locked
     ) as job
-    limit $wanted::int
+    limit $seen::int
   ),
   suspect as materialized (
     select job.id, job.is_lost
@@ -203,12 +221,18 @@ const sweepParts = `
     -- The room counts only while sweeping: elsewhere a suspect is passed over.
     limit (select case when is_on then $suspects::int else 0 end from sweep)
   ),
+  -- The suspect takes one of the slots.
+  ranked as materialized (
+    select id, available_at, may_wait, is_lost, is_below, row_number() over () + (select count(*) from suspect) as nth,
+      $free::int as room
+    from due
+  ),
   chosen as materialized (
-    select id, is_lost from (select id, is_fresh, is_lost, row_number() over () as nth from due) as ranked
-    where is_fresh or nth <= $free::int - (select count(*) from suspect)
+    select id, is_lost from ranked where nth <= $wanted::int and (may_wait or nth <= room)
     union all
     select id, is_lost from suspect
   ),
+  passed as materialized (${passedOver}),
   claimed as (
     update {jobs} as job
     set status = 'running', attempts = attempts + 1, lease_until = ${leaseEnd}, ${taken}
@@ -233,7 +257,7 @@ const sweepParts = `
     returning ${claimedColumns}, true as is_recovered
   ),
   claim as (select * from claimed union all select * from recovered),
-  clock as (select ${clockColumns}, (select is_on from sweep) as swept)`;
+  clock as (select ${clockColumns}, (select is_on from sweep) as swept, ${lookColumns})`;
 
 /** The parts of a statement that claim, for a statement of its own or one that settles too. */
 export function claimParts(isSweep: boolean): string {
@@ -260,6 +284,7 @@ export function claimValues(request: ClaimRequest, tables: TableNames): Record<s
     lease_ms: request.leaseMs,
     leases: JSON.stringify(request.leaseMsByName),
     wanted: request.free + request.ahead,
+    seen: request.free + request.ahead + (request.peeks ? 1 : 0),
     free: request.free,
     wants_next_due: request.wantsNextDue,
     exclusive: sweep?.exclusive ?? false,

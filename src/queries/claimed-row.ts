@@ -35,6 +35,17 @@ export interface ClaimAnswer {
   readonly nextDueUs: number | null;
   /** Whether a sweep that was asked for took place. */
   readonly hasSwept: boolean;
+  /** Whether it looked at as many jobs as were wanted: there may be more. */
+  readonly isFull: boolean;
+  /** The first job that is long due, may only have a free slot, and got none. */
+  readonly passedOver: PassedOver | undefined;
+}
+
+/** Where a job is that was passed over. */
+export interface PassedOver {
+  readonly place: Place;
+  /** Whether it lies below its floor, where only sweeps look. */
+  readonly isBelow: boolean;
 }
 
 /** Reads the rows of a statement that claims; rows of its settling parts are passed over. */
@@ -58,7 +69,15 @@ export function readClaim(rows: readonly Row[]): ClaimAnswer {
     nowUs: Number(clock["now_us"]),
     nextDueUs: clock["next_due_us"] === null ? null : Number(clock["next_due_us"]),
     hasSwept: clock["swept"] === true,
+    isFull: clock["is_full"] === true,
+    passedOver: readPassedOver(clock),
   };
+}
+
+function readPassedOver(clock: Row): PassedOver | undefined {
+  const { passed_us: atUs, passed_id: id, passed_below: isBelow } = clock;
+  if (isBelow === null) return undefined;
+  return { place: { atUs: Number(atUs), id: Number(id) }, isBelow: isBelow === true };
 }
 
 function readJob(row: Row): ClaimedJob {

@@ -83,7 +83,15 @@ const jobColumns = [
   "is_recovered",
 ];
 
-const clockColumns = ["now_us", "next_due_us", "swept"];
+const clockColumns = [
+  "now_us",
+  "next_due_us",
+  "swept",
+  "is_full",
+  "passed_us",
+  "passed_id",
+  "passed_below",
+];
 
 const nulls = (columns: readonly string[]): string => columns.map(() => "null").join(", ");
 
@@ -98,7 +106,8 @@ function textOf(shape: SettleShape, request: ClaimRequest | undefined): string {
   if (request !== undefined) {
     results.push(
       `select id, null::text as answer, ${jobColumns.join(", ")},
-        null::bigint as now_us, null::bigint as next_due_us, null::boolean as swept from claim`,
+        null::bigint as now_us, null::bigint as next_due_us, null::boolean as swept, null::boolean as is_full,
+        null::bigint as passed_us, null::bigint as passed_id, null::boolean as passed_below from claim`,
       `select null, null, ${nulls(jobColumns)}, ${clockColumns.join(", ")} from clock`,
     );
   }

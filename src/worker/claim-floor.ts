@@ -1,5 +1,5 @@
 import type { ClaimPair, Place } from "../queries/claim-jobs.js";
-import type { ClaimAnswer } from "../queries/claimed-row.js";
+import type { ClaimAnswer, PassedOver } from "../queries/claimed-row.js";
 
 /**
  * A floor remembers, for one queue and priority, up to where everything has
@@ -20,8 +20,8 @@ const PRIORITIES = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9] as const;
 export interface ClaimFloors {
   /** The pairs of the next claim: by priority, queues of equal priority taking turns. */
   nextPairs(): readonly ClaimPair[];
-  /** Raises floors by what a claim of `pairs` found, when it asked for up to `wanted` jobs. */
-  learn(pairs: readonly ClaimPair[], answer: ClaimAnswer, wanted: number): void;
+  /** Raises floors by what a claim of `pairs` found. */
+  learn(pairs: readonly ClaimPair[], answer: ClaimAnswer): void;
 }
 
 /** Creates floors that know nothing yet: the first claim looks at everything. */
@@ -40,16 +40,15 @@ export function createClaimFloors(queues: readonly string[]): ClaimFloors {
         })),
       );
     },
-    learn(pairs, answer, wanted) {
-      const present: Place = { atUs: answer.nowUs - COMMIT_LAG_US, id: 0 };
+    learn(pairs, answer) {
+      const present = lowest({ atUs: answer.nowUs - COMMIT_LAG_US, id: 0 }, answer.passedOver);
       const tips = tipsOf(answer);
-      const isExhaustive = answer.jobs.length + answer.exhausted.length < wanted;
       // Pairs before the last one that gave a row were searched to their end.
       const lastGiving = pairs.findLastIndex((pair) => tips.has(keyOf(pair.queue, pair.priority)));
       for (const [index, pair] of pairs.entries()) {
         const key = keyOf(pair.queue, pair.priority);
         const tip = tips.get(key);
-        const reached = isExhaustive || index < lastGiving ? present : tip && lower(tip, present);
+        const reached = !answer.isFull || index < lastGiving ? present : tip && lower(tip, present);
         const floor = floors.get(key);
         if (reached !== undefined && (floor === undefined || isAbove(reached, floor)))
           floors.set(key, reached);
@@ -70,6 +69,12 @@ function tipsOf({ jobs, exhausted }: ClaimAnswer): Map<string, Place> {
   }
   return tips;
 }
+
+/** A job that was passed over is still to be seen by the next claim. */
+const lowest = (present: Place, passedOver: PassedOver | undefined): Place =>
+  passedOver === undefined
+    ? present
+    : lower(present, { atUs: passedOver.place.atUs, id: passedOver.place.id - 1 });
 
 const isAbove = (a: Place, b: Place): boolean =>
   a.atUs > b.atUs || (a.atUs === b.atUs && a.id > b.id);

@@ -15,6 +15,11 @@ export interface ClaimPlan {
   wake(): void;
   /** A job of ours is due again at `dueMs`; no claim so far has seen that. */
   expect(dueMs: number): void;
+  /**
+   * Whether what was fetched ahead is to leave slots that come free to jobs that
+   * were passed over: a line that is always refilled would let them wait for ever.
+   */
+  yields(): boolean;
 }
 
 /** The room that a worker has for jobs. */
@@ -65,22 +70,27 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
   /** A wake-up may be for a job that committed late, below the floor: how far back is still to be looked for it. */
   let owes: "nothing" | "near" | "far" = "nothing";
 
-  /** Jobs that only a free slot may take filled all slots there were: more may be left, below the floors. */
-  let leavesTried = false;
+  /** Whether jobs were passed over that the next claim sees, and such as only a sweep sees. */
+  let passesAbove = false;
+  let passesBelow = false;
   /** A suspect was found, and they are taken one at a time. */
   let leavesSuspects = false;
 
-  const wantsMore = ({ free, holdsSuspect }: ClaimRoom): boolean =>
-    free > 0 && (leavesTried || (leavesSuspects && !holdsSuspect));
+  const wantsSuspect = ({ free, holdsSuspect }: ClaimRoom): boolean =>
+    free > 0 && leavesSuspects && !holdsSuspect;
+
+  const yields = (): boolean => passesAbove || passesBelow;
 
   const nextMs = (room: ClaimRoom): number => {
-    if (isWoken || hasBacklog) return 0;
-    return wantsMore(room) ? Math.min(nextPollMs, farRestedMs) : nextPollMs;
+    if (isWoken || hasBacklog || (room.free > 0 && yields())) return 0;
+    return wantsSuspect(room) ? Math.min(nextPollMs, farRestedMs) : nextPollMs;
   };
 
   const sweepFor = (nowMs: number, room: ClaimRoom): Sweep | undefined => {
     const suspects = room.holdsSuspect || room.free === 0 ? 0 : 1;
-    const owesFar = (owes === "far" || wantsMore(room)) && nowMs >= farRestedMs;
+    // Known to be there, and their lease has run out already: no rest, and no turns among workers.
+    if (room.free > 0 && passesBelow) return { reachMs: null, exclusive: false, suspects };
+    const owesFar = (owes === "far" || wantsSuspect(room)) && nowMs >= farRestedMs;
     if (nowMs >= nextFarMs || owesFar) return { reachMs: null, exclusive: hasBacklog, suspects };
     if (nowMs >= nextNearMs) return { reachMs: NEAR_REACH_MS, exclusive: hasBacklog, suspects };
     return undefined;
@@ -97,7 +107,7 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
   ): void => {
     const { sweep } = request;
     if (sweep === undefined) return;
-    const goesOn = answer.hasSwept && leavesMoreBelow(request, answer);
+    const goesOn = answer.hasSwept && hasBacklog && endsBelowFloor(request.pairs, answer);
     const restMs = goesOn ? nowMs : nowMs + tookMs * REST;
     if (sweep.reachMs === null) {
       farRestedMs = restMs;
@@ -109,13 +119,12 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
     nextNearMs = Math.max(sweep.reachMs === null ? nowMs : restMs, nowMs + nearMs);
   };
 
-  const learnOfRest = (request: ClaimRequest, answer: ClaimAnswer): void => {
-    const fills = fillsWithTried(request, answer);
-    if (request.sweep?.reachMs === null && answer.hasSwept) {
-      leavesTried = fills;
-      if (request.sweep.suspects > 0)
-        leavesSuspects = [...answer.jobs, ...answer.exhausted].some(isSuspect);
-    } else if (fills) leavesTried = true;
+  const learnOfPassed = ({ sweep }: ClaimRequest, answer: ClaimAnswer): void => {
+    const isFar = sweep?.reachMs === null && answer.hasSwept;
+    passesAbove = answer.passedOver?.isBelow === false;
+    passesBelow = answer.passedOver?.isBelow === true || (passesBelow && !isFar);
+    if (isFar && sweep.suspects > 0)
+      leavesSuspects = [...answer.jobs, ...answer.exhausted].some(isSuspect);
   };
 
   /** What is owed once the answer is known; asked again where nobody swept. */
@@ -130,6 +139,7 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
     next(nowMs, room) {
       if (room.free + room.ahead === 0 || nowMs < nextMs(room)) return undefined;
       isWoken = false;
+      const sweep = sweepFor(nowMs, room);
       return {
         workerId: options.workerId,
         pairs: floors.nextPairs(),
@@ -138,16 +148,18 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
         ahead: room.ahead,
         leaseMs: options.leaseMs,
         leaseMsByName: options.leaseMsByName,
-        sweep: sweepFor(nowMs, room),
+        sweep,
+        peeks: sweep !== undefined || yields(),
         wantsNextDue: !hasBacklog,
       };
     },
     nextMs,
     learn(request, answer, sentAtMs, nowMs) {
-      floors.learn(request.pairs, answer, request.free + request.ahead);
-      hasBacklog = isFull(request, answer);
+      floors.learn(request.pairs, answer);
+      // One that is full of jobs it may not take must not be repeated at once.
+      hasBacklog = answer.isFull && answer.jobs.length + answer.exhausted.length > 0;
       rest(request, answer, nowMs - sentAtMs, nowMs);
-      learnOfRest(request, answer);
+      learnOfPassed(request, answer);
       const pollMs = options.pollsClosely()
         ? jittered(CLOSE_POLL_MS, 1.5)
         : jittered(options.pollIntervalMs);
@@ -167,42 +179,12 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
     expect(dueMs) {
       nextPollMs = Math.min(nextPollMs, dueMs);
     },
+    yields,
   };
 }
 
-const isFull = (request: ClaimRequest, { jobs, exhausted }: ClaimAnswer): boolean =>
-  jobs.length + exhausted.length >= request.free + request.ahead;
-
-/**
- * Whether a sweep came back full of what lies below the floors: there may be more of it.
- *
- * Recovered jobs fill no more than the free slots. If they had to wait for the next
- * sweep then, younger ones would take each slot that comes free meanwhile.
- */
-function leavesMoreBelow(request: ClaimRequest, answer: ClaimAnswer): boolean {
-  const { pairs } = request;
-  if (isFull(request, answer)) return endsBelowFloor(pairs, answer);
-  return fillsWithTried(request, answer) && endsBelowFloor(pairs, triedOf(answer));
-}
-
-/** Whether jobs that may not be fetched ahead took every free slot. */
-function fillsWithTried({ free }: ClaimRequest, answer: ClaimAnswer): boolean {
-  const { jobs, exhausted } = answer;
-  if (free === 0 || jobs.length + exhausted.length < free) return false;
-  const tried = triedOf(answer);
-  return tried.exhausted.length + tried.jobs.length > 0;
-}
-
-/** The jobs of an answer that may not be fetched ahead. */
-const triedOf = ({ jobs, exhausted }: ClaimAnswer): Taken => ({
-  jobs: jobs.filter((job) => job.attempts > 1 || job.maxAttempts === 1),
-  exhausted,
-});
-
-type Taken = Pick<ClaimAnswer, "jobs" | "exhausted">;
-
 /** Whether every job that came lies below the floor of its queue and priority. */
-function endsBelowFloor(pairs: ClaimRequest["pairs"], { jobs, exhausted }: Taken): boolean {
+function endsBelowFloor(pairs: ClaimRequest["pairs"], { jobs, exhausted }: ClaimAnswer): boolean {
   return [...jobs, ...exhausted].every((job) => {
     const floor =
       pairs.find((pair) => pair.queue === job.queue && pair.priority === job.priority)?.floor ??

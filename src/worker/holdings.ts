@@ -47,6 +47,8 @@ export interface HoldingsOptions {
   readonly jobs: JobMap;
   readonly workerId: string;
   readonly runJob: RunJob;
+  /** Whether jobs in line leave free slots to others. */
+  readonly yields: () => boolean;
   /** Something changed that the claim loop may act on. */
   readonly onChange: () => void;
   readonly onClaimed: (count: number) => void;
@@ -114,6 +116,7 @@ export function createHoldings(options: HoldingsOptions): Holdings {
   const slots = createSlots({
     concurrency,
     run,
+    yields: options.yields,
     onStuck: giveUp,
     onFree: options.onChange,
     emit,

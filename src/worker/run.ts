@@ -109,6 +109,7 @@ export function createRun(options: RunOptions): Run {
       maxResultBytes: options.maxResultBytes,
       emit,
     }),
+    yields: () => plan.yields(),
     onChange: alarm.ring,
     onClaimed: arrivals.observe,
     emit,

@@ -12,6 +12,7 @@ export interface Slots {
   withdraw(): readonly HeldJob[];
   /** How many handlers could start now. */
   free(): number;
+  /** How many were fetched ahead and have not started. */
   waiting(): number;
   /** Whether any handler runs or waits to. */
   isBusy(): boolean;
@@ -26,6 +27,8 @@ export interface SlotsOptions {
   readonly concurrency: number;
   /** Runs a handler to its end; never rejects. */
   readonly run: (held: HeldJob) => Promise<void>;
+  /** Whether what was fetched ahead leaves free slots to others. */
+  readonly yields: () => boolean;
   /** Called when a handler has gone on for long after its abort and lost its slot. */
   readonly onStuck: (held: HeldJob) => void;
   /** Called when a slot has become free and nobody waits for it. */
@@ -34,30 +37,21 @@ export interface SlotsOptions {
 }
 
 /** Creates `concurrency` free slots. */
-export function createSlots({ concurrency, run, onStuck, onFree, emit }: SlotsOptions): Slots {
+export function createSlots(options: SlotsOptions): Slots {
+  const { concurrency, run, onStuck, onFree, emit } = options;
   const running = new Set<HeldJob>();
   /** Handlers that still run but no longer count. */
   const stuck = new Set<HeldJob>();
   const abortedAtMs = new WeakMap<HeldJob, number>();
-  let line: HeldJob[] = [];
-  let position = 0;
+  /** Jobs that were claimed for a free slot: the next one is theirs. */
+  const promised = createLine();
+  /** Jobs that were fetched ahead. */
+  const ahead = createLine();
   let onIdle: (() => void)[] = [];
-
-  const next = (): HeldJob | undefined => {
-    while (position < line.length) {
-      const held = line[position];
-      position += 1;
-      // What was lost while it waited must not start.
-      if (held !== undefined && held.phase === "waiting") return held;
-    }
-    line = [];
-    position = 0;
-    return undefined;
-  };
 
   const fill = (): void => {
     while (running.size < concurrency) {
-      const held = next();
+      const held = promised.next() ?? (options.yields() ? undefined : ahead.next());
       if (held === undefined) return;
       running.add(held);
       void start(held);
@@ -78,19 +72,18 @@ export function createSlots({ concurrency, run, onStuck, onFree, emit }: SlotsOp
 
   return {
     offer(jobs) {
-      line = position === 0 ? [...line, ...jobs] : [...line.slice(position), ...jobs];
-      position = 0;
+      for (const held of jobs) {
+        (isFetchedAhead(held) ? ahead : promised).add(held);
+        // One by one, so that they start in their order as far as slots are free.
+        fill();
+      }
+      // They may have waited for this claim.
       fill();
     },
-    withdraw() {
-      const left = line.slice(position).filter((held) => held.phase === "waiting");
-      line = [];
-      position = 0;
-      return left;
-    },
-    free: () => concurrency - running.size,
-    waiting: () => line.length - position,
-    isBusy: () => running.size > 0 || position < line.length,
+    withdraw: () => [...promised.clear(), ...ahead.clear()],
+    free: () => Math.max(0, concurrency - running.size - promised.length()),
+    waiting: ahead.length,
+    isBusy: () => running.size + promised.length() + ahead.length() > 0,
     running: () => [...running, ...stuck],
     freeStuck(nowMs) {
       for (const held of running) {
@@ -110,6 +103,36 @@ export function createSlots({ concurrency, run, onStuck, onFree, emit }: SlotsOp
     idle() {
       if (running.size + stuck.size === 0) return Promise.resolve();
       return new Promise((resolve) => onIdle.push(resolve));
+    },
+  };
+}
+
+/** A claim takes such jobs beyond the free slots too; all others have a slot promised. */
+const isFetchedAhead = ({ job }: HeldJob): boolean => job.attempts === 1 && job.maxAttempts > 1;
+
+/** Jobs in the order in which they are to start. */
+function createLine() {
+  let line: HeldJob[] = [];
+  let position = 0;
+  return {
+    add: (held: HeldJob) => void line.push(held),
+    /** The first that is still to start: what was lost while it waited must not. */
+    next(): HeldJob | undefined {
+      while (position < line.length) {
+        const held = line[position];
+        position += 1;
+        if (held?.phase === "waiting") return held;
+      }
+      line = [];
+      position = 0;
+      return undefined;
+    },
+    length: () => line.length - position,
+    clear(): readonly HeldJob[] {
+      const left = line.slice(position).filter((held) => held.phase === "waiting");
+      line = [];
+      position = 0;
+      return left;
     },
   };
 }

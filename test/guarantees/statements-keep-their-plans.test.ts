@@ -161,6 +161,7 @@ function request(options: { floorAgoMs?: number; reachMs?: number | null } = {})
     leaseMs: 30_000,
     leaseMsByName: { report: 60_000 },
     sweep: reachMs === undefined ? undefined : { reachMs, exclusive: true, suspects: 1 },
+    peeks: true,
     wantsNextDue: true,
   };
 }

@@ -29,6 +29,7 @@ const request = (change: Partial<ClaimRequest> = {}): ClaimRequest => ({
   leaseMs: 30_000,
   leaseMsByName: {},
   sweep: undefined,
+  peeks: false,
   wantsNextDue: false,
   ...change,
 });
@@ -47,6 +48,15 @@ async function seed(count: number, ageSeconds: number, columns = "", values = ""
      from generate_series(1, $2)`,
     [ageSeconds, count],
   );
+}
+
+/** The places of jobs, in their order. */
+async function places(where: string): Promise<{ atUs: number; id: number }[]> {
+  const { rows } = await database.pool.query<{ at: string; id: string }>(
+    `select round(extract(epoch from available_at) * 1000000)::bigint as at, id from queue_jobs ${where}
+     order by available_at, id`,
+  );
+  return rows.map(({ at, id }) => ({ atUs: Number(at), id: Number(id) }));
 }
 
 const far = { reachMs: null, exclusive: false, suspects: 1 };
@@ -89,6 +99,34 @@ describe("a claim", () => {
     expect(jobs.filter((job) => job.attempts === 2)).toHaveLength(2);
     expect(jobs.filter((job) => job.maxAttempts === 1)).toHaveLength(0);
     expect(jobs.filter((job) => job.attempts === 1 && job.maxAttempts > 1)).toHaveLength(4);
+  });
+
+  test("tells of the first job that is long due and got no free slot", async () => {
+    await seed(3, 50, ", attempts", ", 1");
+    await seed(4, 40);
+    const { jobs, passedOver } = await claim({ free: 1, ahead: 10 });
+    expect(jobs).toHaveLength(5);
+    const [second] = await places("where lease_until is null");
+    expect(passedOver).toEqual({ place: second, isBelow: false });
+    expect((await claim({ free: 2, ahead: 10 })).passedOver).toBeUndefined();
+  });
+
+  test("gives a job half a second before it is said to be passed over", async () => {
+    await seed(3, 0, ", attempts", ", 1");
+    expect((await claim({ ahead: 10, free: 0 })).passedOver).toBeUndefined();
+  });
+
+  test("sees a job that is passed over beyond what it wants, if it peeks", async () => {
+    await seed(3, 50, ", attempts", ", 1");
+    expect((await claim({ free: 1 })).passedOver).toBeUndefined();
+    const { jobs, passedOver } = await claim({ free: 1, peeks: true });
+    expect([jobs.length, passedOver?.isBelow]).toEqual([1, false]);
+  });
+
+  test("says that it was full, also when it could take none of what it saw", async () => {
+    await seed(3, 50, ", attempts", ", 1");
+    expect(await claim({ free: 0, ahead: 3 })).toMatchObject({ jobs: [], isFull: true });
+    expect(await claim({ free: 4 })).toMatchObject({ isFull: false });
   });
 
   test("leaves alone what is not due, and tells when it will be", async () => {
@@ -168,6 +206,35 @@ describe("a sweep", () => {
     expect(again.jobs).toEqual([]);
   });
 
+  test("takes no more than is wanted, a suspect among them", async () => {
+    await seed(1, 50, `${expired[0]}, expired_leases`, `${expired[1]}, 1`);
+    await seed(9, 40);
+    const floor = { atUs: Date.now() * 1_000, id: 0 };
+    const pairs = request().pairs.map((pair) => ({ ...pair, floor }));
+    const { jobs } = await claim({ pairs, free: 1, ahead: 4, sweep: far });
+    expect(jobs.filter((job) => job.expiredLeases === 2)).toHaveLength(1);
+    expect(jobs).toHaveLength(5);
+  });
+
+  test("tells of lost jobs below the floor before others, and lets none wait in line", async () => {
+    await seed(3, 50, ...expired);
+    await seed(4, 40);
+    await seed(1, 45, ", attempts", ", 1");
+    const floor = { atUs: (Date.now() - 47_000) * 1_000, id: 0 };
+    const pairs = request().pairs.map((pair) => ({ ...pair, floor }));
+    const { jobs, passedOver } = await claim({ pairs, free: 1, ahead: 10, sweep: far });
+    expect(jobs.filter((job) => job.isRecovered)).toHaveLength(1);
+    const [first] = await places("where lease_until < statement_timestamp()");
+    expect(passedOver).toEqual({ place: first, isBelow: true });
+  });
+
+  test("ends without a slot what has no attempt left", async () => {
+    await seed(3, 50, `${expired[0]}, max_attempts`, `${expired[1]}, 1`);
+    const answer = await claim({ free: 0, ahead: 10, sweep: far });
+    expect(answer.exhausted).toHaveLength(3);
+    expect(answer.passedOver).toBeUndefined();
+  });
+
   test("finds below the floor what committed late", async () => {
     await seed(3, 5);
     const floor = { atUs: Date.now() * 1_000, id: 0 };
@@ -183,7 +250,7 @@ describe("a sweep", () => {
       const pairs = floors.nextPairs();
       const answer = await claim({ pairs, free: 100, sweep: near });
       expect(answer.jobs).toHaveLength(100);
-      floors.learn(pairs, answer, 100);
+      floors.learn(pairs, answer);
     }
     expect((await claim({ pairs: floors.nextPairs(), sweep: far })).jobs).toEqual([]);
   });

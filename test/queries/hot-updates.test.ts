@@ -64,6 +64,7 @@ test("at least 95 % of claims and renewals touch no index, with the optional set
         leaseMs: 30_000,
         leaseMsByName: {},
         sweep: undefined,
+        peeks: false,
         wantsNextDue: false,
       },
     });

@@ -1,5 +1,8 @@
+import { randomBytes } from "node:crypto";
 import { sql } from "drizzle-orm";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { z } from "zod";
+import { createQueue, defineJob, defineJobs } from "../../src/index.js";
 import { countingStatements, type Fixture, openFixture, queue } from "./insert-jobs-fixture.js";
 
 let fixture: Fixture;
@@ -208,4 +211,25 @@ test("a batch of keys that are all taken costs no more than one that is new", as
   expect(performance.now() - startedAt).toBeLessThan(10_000);
   expect(second.map(({ id }) => id)).toEqual(first.map(({ id }) => id));
   expect(second.some(({ created }) => created)).toBe(false);
+});
+
+test("a key and a name of the largest size are stored whatever they hold, and their Unicode forms are apart", async () => {
+  // Nothing that could be compressed: an entry of an index has to fit as it is.
+  const random = (bytes: number) => randomBytes(bytes).toString("base64url").slice(0, bytes);
+  const name = random(128);
+  const large = createQueue({ jobs: defineJobs({ [name]: defineJob({ payload: z.unknown() }) }) });
+  const composed = "\u00fc";
+  const keys = [random(512), random(512), composed, composed.normalize("NFD"), "K", "k", "k "];
+  const answers: { id: number; created: boolean }[] = [];
+  for (const idempotencyKey of [...keys, ...keys])
+    answers.push(await large.enqueueNow(fixture.db, name, 1, { idempotencyKey }));
+  expect(answers.map(({ created }) => created)).toEqual([
+    ...keys.map(() => true),
+    ...keys.map(() => false),
+  ]);
+  expect(new Set(answers.map(({ id }) => id)).size).toBe(keys.length);
+  await fixture.database.pool.query(
+    `insert into queue_processed_keys (name, idempotency_key, job_id, input_hash)
+     select name, idempotency_key, id, input_hash from queue_jobs`,
+  );
 });

@@ -134,6 +134,7 @@ describe("no batched statement waits for a row lock:", () => {
         leaseMs: 30_000,
         leaseMsByName: {},
         sweep: { reachMs: null, exclusive: false, suspects: 1 },
+        peeks: false,
         wantsNextDue: false,
       },
     });

@@ -46,6 +46,7 @@ export function open(options: ContenderOptions): Contender {
           leaseMs: 30_000,
           leaseMsByName: {},
           sweep: undefined,
+          peeks: false,
           wantsNextDue: false,
         },
       });

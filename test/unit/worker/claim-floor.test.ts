@@ -24,9 +24,20 @@ function job(priority: number, atUs: number, id: number, queue = "default"): Cla
   };
 }
 
-function answer(...jobs: ClaimedJob[]): ClaimAnswer {
-  return { jobs, exhausted: [], nowUs: NOW_US, nextDueUs: null, hasSwept: false };
+/** What a claim found that looked at as many jobs as it wanted. */
+function full(...jobs: ClaimedJob[]): ClaimAnswer {
+  return {
+    jobs,
+    exhausted: [],
+    nowUs: NOW_US,
+    nextDueUs: null,
+    hasSwept: false,
+    isFull: true,
+    passedOver: undefined,
+  };
 }
+
+const short = (...jobs: ClaimedJob[]): ClaimAnswer => ({ ...full(...jobs), isFull: false });
 
 const floorOf = (floors: ReturnType<typeof createClaimFloors>, priority: number) =>
   floors.nextPairs().find((pair) => pair.priority === priority)?.floor;
@@ -39,34 +50,34 @@ test("knows nothing at first: every pair is searched from the beginning", () => 
 
 test("a full claim of an old backlog raises the floor to the furthest job, by time and id", () => {
   const floors = createClaimFloors(["default"]);
-  floors.learn(floors.nextPairs(), answer(job(5, 10, 1), job(5, 10, 7)), 2);
+  floors.learn(floors.nextPairs(), full(job(5, 10, 1), job(5, 10, 7)));
   expect(floorOf(floors, 5)).toEqual({ atUs: 10, id: 7 });
 });
 
 test("a floor stays a second behind the present, where transactions may still commit", () => {
   const floors = createClaimFloors(["default"]);
-  floors.learn(floors.nextPairs(), answer(job(5, NOW_US - 10, 3)), 1);
+  floors.learn(floors.nextPairs(), full(job(5, NOW_US - 10, 3)));
   expect(floorOf(floors, 5)).toEqual({ atUs: NOW_US - SECOND_US, id: 0 });
 });
 
 test("a claim that came back short has searched every pair", () => {
   const floors = createClaimFloors(["default"]);
-  floors.learn(floors.nextPairs(), answer(job(5, 10, 1)), 2);
+  floors.learn(floors.nextPairs(), short(job(5, 10, 1)));
   expect(floorOf(floors, 0)).toEqual({ atUs: NOW_US - SECOND_US, id: 0 });
   expect(floorOf(floors, 9)).toEqual({ atUs: NOW_US - SECOND_US, id: 0 });
 });
 
 test("a full claim has searched the pairs before its last one, and none after it", () => {
   const floors = createClaimFloors(["default"]);
-  floors.learn(floors.nextPairs(), answer(job(5, 10, 1)), 1);
+  floors.learn(floors.nextPairs(), full(job(5, 10, 1)));
   expect(floorOf(floors, 4)).toEqual({ atUs: NOW_US - SECOND_US, id: 0 });
   expect(floorOf(floors, 6)).toBeNull();
 });
 
 test("a sweep that finds late jobs does not lower a floor", () => {
   const floors = createClaimFloors(["default"]);
-  floors.learn(floors.nextPairs(), answer(job(5, 500, 9)), 1);
-  floors.learn(floors.nextPairs(), answer(job(5, 20, 2)), 1);
+  floors.learn(floors.nextPairs(), full(job(5, 500, 9)));
+  floors.learn(floors.nextPairs(), full(job(5, 20, 2)));
   expect(floorOf(floors, 5)).toEqual({ atUs: 500, id: 9 });
 });
 
@@ -78,4 +89,18 @@ test("queues of equal priority take turns, and priority goes before turn", () =>
     second.slice(0, 2).map((pair) => pair.queue),
   );
   expect(second.map((pair) => pair.priority)).toEqual(first.map((pair) => pair.priority));
+});
+
+test("no floor rises above a job that was passed over: the next claim is to see it", () => {
+  const floors = createClaimFloors(["default"]);
+  const passedOver = { place: { atUs: 20, id: 7 }, isBelow: false };
+  floors.learn(floors.nextPairs(), { ...full(job(5, 10, 1), job(5, 30, 9)), passedOver });
+  expect(floorOf(floors, 5)).toEqual({ atUs: 20, id: 6 });
+  expect(floorOf(floors, 0)).toEqual({ atUs: 20, id: 6 });
+});
+
+test("one that is full of jobs it may not take has not searched what comes after them", () => {
+  const floors = createClaimFloors(["default"]);
+  floors.learn(floors.nextPairs(), full());
+  expect(floors.nextPairs().every((pair) => pair.floor === null)).toBe(true);
 });

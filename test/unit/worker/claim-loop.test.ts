@@ -19,6 +19,7 @@ async function straysOf(asked: ClaimRequest["sweep"]): Promise<readonly ClaimPai
     leaseMs: 30_000,
     leaseMsByName: {},
     sweep: asked,
+    peeks: false,
     wantsNextDue: false,
   };
   let looked: readonly ClaimPair[] = [];
@@ -30,6 +31,7 @@ async function straysOf(asked: ClaimRequest["sweep"]): Promise<readonly ClaimPai
       learn: () => undefined,
       wake: () => undefined,
       expect: () => undefined,
+      yields: () => false,
     },
     settles: createSettleBuffer({
       retention: "keep",

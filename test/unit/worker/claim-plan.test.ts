@@ -3,7 +3,15 @@ import type { ClaimAnswer } from "../../../src/queries/claimed-row.js";
 import { createClaimPlan } from "../../../src/worker/claim-plan.js";
 
 const room = { free: 10, ahead: 0, holdsSuspect: false };
-const nothing = { jobs: [], exhausted: [], nowUs: 0, nextDueUs: null, hasSwept: true };
+const nothing = {
+  jobs: [],
+  exhausted: [],
+  nowUs: 0,
+  nextDueUs: null,
+  hasSwept: true,
+  isFull: false,
+  passedOver: undefined,
+};
 
 function createPlan() {
   return createClaimPlan({

@@ -1,8 +1,10 @@
 import type { QueueEvent } from "drizzle-queue";
-import { expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import type { Row } from "../../../src/queries/executor.js";
 import { createConnection } from "../../../src/worker/connection.js";
 import type { Driver } from "../../../src/worker/drivers/driver.js";
+
+afterEach(() => vi.useRealTimers());
 
 const statement = (name: string) => ({ name, text: `select '${name}'`, values: [] });
 
@@ -118,4 +120,40 @@ test("a connection that ends in the breath of its first answer is not kept, but 
   expect(connection.isConnected()).toBe(false);
   await expect(connection.run(statement("a"))).resolves.toEqual([]);
   expect(made).toBe(2);
+});
+
+test("connections that are made after their time are dropped, however many", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
+  const late: (() => void)[] = [];
+  const open = new Set<number>();
+  const driver: Driver = {
+    kind: "node-postgres",
+    hasOwnConnections: true,
+    connect() {
+      const number = late.length;
+      return new Promise((resolve) => {
+        late.push(() => {
+          open.add(number);
+          resolve({
+            query: () => Promise.resolve([]),
+            script: () => Promise.resolve(),
+            listen: () => Promise.resolve(),
+            end: () => Promise.resolve(),
+            destroy: () => void open.delete(number),
+          });
+        });
+      });
+    },
+  };
+  const { connection } = connectionOn(driver, false);
+  for (let round = 1; round <= 300; round += 1) {
+    const refused = expect(connection.run(statement("a"))).rejects.toThrow("connecting (main)");
+    await vi.advanceTimersByTimeAsync(10_000);
+    await refused;
+  }
+  for (const make of late) make();
+  expect(open.size).toBe(300);
+  await vi.advanceTimersByTimeAsync(0);
+  expect(open.size).toBe(0);
+  expect(connection.isConnected()).toBe(false);
 });

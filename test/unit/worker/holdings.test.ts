@@ -28,6 +28,8 @@ const answerWith = (job: ClaimedJob) => ({
   nowUs: 0,
   nextDueUs: null,
   hasSwept: true,
+  isFull: false,
+  passedOver: undefined,
 });
 
 test("a job that this very worker claims anew is told to end where it still runs", () => {
@@ -45,6 +47,7 @@ test("a job that this very worker claims anew is told to end where it still runs
       running.push(held);
       return new Promise(() => {});
     },
+    yields: () => false,
     onChange: () => undefined,
     onClaimed: () => undefined,
     emit: (event) => events.push(event),
