@@ -160,3 +160,53 @@ describe("the statements of docs/operations.md", () => {
     expect(await row(waiting)).toBeDefined();
   });
 });
+
+test("a job that is queued again by hand is out of reach for the worker that held it before", async () => {
+  const requeue = sqlBlocks.find(({ code }) =>
+    code.startsWith("update queue_jobs set status = 'queued'"),
+  );
+  const spy = createEventSpy();
+  const queue = createQueue({ jobs, instrumentation: spy.listener });
+  const ends: (() => void)[] = [];
+  const worker = createWorker({
+    queue,
+    db: drizzle(database.pool),
+    only: ["keyed"],
+    concurrency: 2,
+    pollIntervalMs: 20,
+    handlers: { keyed: () => new Promise<void>((resolve) => void ends.push(resolve)) },
+  });
+  await worker.start();
+  const { id } = await queue.enqueueNow(drizzle(database.pool), "keyed", { n: 4_711 });
+  await spy.next("job.started", ({ jobId }) => jobId === id);
+  await database.pool.query(
+    `update queue_jobs set status = 'failed', outcome = 'failed', finished_at = now(), lease_until = null,
+       last_error = 'Error: first life', error_history = '[{"attempt": 1}]' where id = $1`,
+    [id],
+  );
+  await database.pool.query((requeue?.code ?? "").replaceAll("id = 1", "id = $1"), [id]);
+  await spy.next("job.started", ({ jobId }) => jobId === id);
+
+  const row = async () => {
+    const { rows } = await database.pool.query(
+      "select status, attempts, lease_version, last_error, idempotency_key from queue_jobs where id = $1",
+      [id],
+    );
+    return rows[0] as unknown;
+  };
+  const second = {
+    status: "running",
+    attempts: 1,
+    lease_version: 2,
+    last_error: "Error: first life",
+    idempotency_key: "key 4711",
+  };
+  expect(await row()).toEqual(second);
+  ends[0]?.();
+  expect(await spy.next("lease.lost")).toMatchObject({ jobId: id, leaseVersion: 1 });
+  expect(await row()).toEqual(second);
+  ends[1]?.();
+  expect(await spy.next("job.done")).toMatchObject({ jobId: id, leaseVersion: 2 });
+  expect(await row()).toEqual({ ...second, status: "done" });
+  await worker.stop();
+});

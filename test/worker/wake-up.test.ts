@@ -181,6 +181,28 @@ describe("a worker that polls once a minute", () => {
 });
 
 describe("a worker whose listening session", () => {
+  test("is in no transaction, whatever is enqueued, and so keeps no notification from being discarded", async () => {
+    const worker = await startWaiting();
+    const states = new Set<unknown>();
+    const look = async () => {
+      const { rows } = await database.pool.query(
+        `select state, xact_start from pg_stat_activity where ${listener} and state <> 'active'`,
+      );
+      for (const row of rows) states.add(JSON.stringify(row));
+    };
+    for (let n = 0; n < 100; n += 1) {
+      await db.transaction(async (tx) => {
+        await queue.enqueue(tx, "note", { n });
+        await look();
+      });
+      await look();
+    }
+    await waitUntil("all are done", () => spy.all("job.done").length === 100);
+    await untilQuiet(worker);
+    await look();
+    expect([...states]).toEqual([JSON.stringify({ state: "idle", xact_start: null })]);
+  });
+
   test("was ended listens again, and looks for what it missed", async () => {
     await startWaiting();
     await database.pool.query(
