@@ -2,7 +2,7 @@ import { drizzle } from "drizzle-orm/node-postgres";
 import { createQueue, defineJob, defineJobs } from "drizzle-queue";
 import { createWorker } from "drizzle-queue/worker";
 import pg from "pg";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { z } from "zod";
 import { createTcpProxy } from "../support/tcp-proxy.js";
 import { waitUntil } from "../support/wait-until.js";
@@ -21,12 +21,13 @@ beforeAll(async () => {
 beforeEach(() => room.clear());
 afterAll(() => room.close());
 
-describe("under statistics of a table with one row, a worker of five slots claims five of a hundred jobs", () => {
-  // Through a pooler no plan is kept and none is forced to be generic.
-  test.each([
-    ["on sessions of its own", false],
-    ["through a pooler", true],
-  ])("%s", async (_where, throughPooler) => {
+// Through a pooler no plan is kept and none is forced to be generic.
+test.each([
+  ["on sessions of its own", false],
+  ["through a pooler", true],
+])(
+  "%s a worker of five slots claims five of a hundred jobs under statistics of a single row",
+  async (_where, throughPooler) => {
     await room.rows("alter table queue_jobs set (autovacuum_enabled = off)");
     await queue.enqueueNow(room.db, "note", { n: 0 });
     await room.rows("analyze queue_jobs");
@@ -52,8 +53,8 @@ describe("under statistics of a table with one row, a worker of five slots claim
     const stopping = worker.stop();
     gate.open();
     await stopping;
-  });
-});
+  },
+);
 
 test("a worker whose slots are all taken sends no claim, however many jobs wait", async () => {
   const proxy = await createTcpProxy(room.url);

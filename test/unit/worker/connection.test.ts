@@ -147,9 +147,9 @@ test("connections that are made after their time are dropped, however many", asy
   };
   const { connection } = connectionOn(driver, false);
   for (let round = 1; round <= 300; round += 1) {
-    const refused = expect(connection.run(statement("a"))).rejects.toThrow("connecting (main)");
+    const outcome = connection.run(statement("a")).catch(String);
     await vi.advanceTimersByTimeAsync(10_000);
-    await refused;
+    expect(await outcome).toContain("connecting (main)");
   }
   for (const make of late) make();
   expect(open.size).toBe(300);
