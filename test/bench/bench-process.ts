@@ -30,6 +30,8 @@ export interface Calls {
 
 export interface DrainTask {
   readonly jobs: number;
+  /** How many of them only make warm: the clock starts behind them, or a second after the first. */
+  readonly warmUp: number;
   /** How long a handler takes; 0 does nothing at all. */
   readonly handlerMs: number;
   /** Give up after this long: the rate is then that of what was done. */
@@ -43,11 +45,14 @@ export interface ProduceTask {
   readonly perSecond: number;
   /** Keeps the transaction open for 5 ms to this long before it commits. */
   readonly openMs?: number;
+  /** Lets each job become due this long after the call. */
+  readonly delayMs?: number;
 }
 
 /** When the call to enqueue was made and when it was answered, in milliseconds of the shared clock. */
 export interface Produced {
   readonly calledAt: number;
+  readonly dueAt: number;
   readonly committedAt: number;
 }
 
@@ -60,9 +65,11 @@ export interface Timed {
 export interface DrainResult {
   /** Calls of the handler: more than the jobs there were means jobs run twice. */
   readonly handled: number;
+  /** Those of the measured stretch. */
+  readonly measured: number;
   readonly distinct: number;
   readonly isComplete: boolean;
-  /** From the first call of the handler until nothing was left to be settled, or the cap. */
+  /** From the end of the warm-up until nothing was left to be settled, or the cap. */
   readonly elapsedMs: number;
   readonly startMs: number;
   readonly nodeCpuMs: number;
@@ -83,20 +90,20 @@ const cpuMs = (): number => {
   return (user + system) / 1_000;
 };
 
-async function drain({ jobs, handlerMs, capMs, profile }: DrainTask): Promise<DrainResult> {
+async function drain({ jobs, warmUp, handlerMs, capMs, profile }: DrainTask): Promise<DrainResult> {
   const seen = new Uint8Array(jobs);
   let handled = 0;
   let firstMs = 0;
-  let firstCpuMs = 0;
+  let warm: { readonly ms: number; readonly cpuMs: number; readonly handled: number } | undefined;
   let finish = (): void => {};
   const finished = new Promise<void>((resolve) => {
     finish = resolve;
   });
   const count = (number: number): void => {
-    if (firstMs === 0) {
-      firstMs = performance.now();
-      firstCpuMs = cpuMs();
-      process.send?.({ event: "first" });
+    if (firstMs === 0) firstMs = performance.now();
+    if (warm === undefined && (handled >= warmUp || performance.now() - firstMs > 1_000)) {
+      warm = { ms: performance.now(), cpuMs: cpuMs(), handled };
+      process.send?.({ event: "warm" });
     }
     seen[number] = 1;
     handled += 1;
@@ -116,12 +123,14 @@ async function drain({ jobs, handlerMs, capMs, profile }: DrainTask): Promise<Dr
   // The last outcomes are still on their way.
   while (isComplete && (await contender.isUnfinished()))
     await new Promise((resolve) => setTimeout(resolve, 2));
+  const { ms, cpuMs: warmCpuMs, handled: before } = warm ?? { ms: 0, cpuMs: 0, handled: 0 };
   const result = {
     handled,
+    measured: handled - before,
     isComplete,
-    elapsedMs: performance.now() - firstMs,
+    elapsedMs: performance.now() - ms,
     startMs: firstMs - beganMs,
-    nodeCpuMs: cpuMs() - firstCpuMs,
+    nodeCpuMs: cpuMs() - warmCpuMs,
   };
   await stopProfile?.();
   return { ...result, distinct: seen.reduce((sum, one) => sum + one, 0) };
@@ -152,21 +161,24 @@ async function timed(run: () => Promise<number>): Promise<Timed> {
 }
 
 /** Arrivals come at random, as they do: what comes in step may always meet the same phase of a poll. */
-async function produce({ count, perSecond, openMs }: ProduceTask): Promise<Produced[]> {
-  const { enqueue, enqueueLate } = contender;
+async function produce(task: ProduceTask): Promise<Produced[]> {
+  const { count, perSecond, openMs, delayMs = 0 } = task;
+  const { enqueue, enqueueLate, enqueueAt } = contender;
   if (enqueue === undefined) throw new Error("This contender cannot enqueue single jobs.");
   const beganMs = clockMs();
-  let dueMs = 0;
+  let nextMs = 0;
   const one = async (number: number): Promise<Produced> => {
     const calledAt = clockMs();
-    if (openMs === undefined) await enqueue(number);
+    const dueAt = calledAt + delayMs;
+    if (delayMs > 0) await enqueueAt?.(number, new Date(Date.now() + delayMs));
+    else if (openMs === undefined) await enqueue(number);
     else await enqueueLate?.(number, 5 + Math.random() * (openMs - 5));
-    return { calledAt, committedAt: clockMs() };
+    return { calledAt, dueAt, committedAt: clockMs() };
   };
   const all: Promise<Produced>[] = [];
   for (let number = 0; number < count; number += 1) {
-    dueMs += (-Math.log(1 - Math.random()) * 1_000) / perSecond;
-    const waitMs = beganMs + dueMs - clockMs();
+    nextMs += (-Math.log(1 - Math.random()) * 1_000) / perSecond;
+    const waitMs = beganMs + nextMs - clockMs();
     if (waitMs > 0.5) await sleep(waitMs);
     all.push(one(number));
   }

@@ -1,5 +1,6 @@
 import type { Entry } from "./contender.js";
 import type { BenchServer } from "./server.js";
+import type { Store } from "./store.js";
 
 /** One kind of measurement, run by `npm run bench`. */
 export interface Benchmark {
@@ -12,14 +13,20 @@ export interface Benchmark {
 /** What a benchmark works with. */
 export interface Bench {
   readonly server: BenchServer;
+  /** Entries that were asked for and can run here: without a Redis server, none that needs one. */
+  entries(pattern?: RegExp): readonly Entry[];
+  /** Where an entry keeps its jobs. */
+  storeOf(entry: Entry): Store;
   /** Jobs of a drain; what else is counted scales with it. */
   readonly jobs: number;
   readonly rounds: number;
   readonly concurrency: number;
+  /** How long a measurement of endurance goes on. */
+  readonly seconds: number;
   /** Tells a person what goes on. */
   progress(text: string): void;
-  /** The database with `jobs` jobs in it that drains of this entry start from copies of. */
-  seedOf(entry: Entry, jobs: number): Promise<string>;
+  /** Makes a database with `jobs` jobs of this entry in it: where it can be, a copy of one made before. */
+  seed(entry: Entry, database: string, jobs: number): Promise<void>;
 }
 
 /** What came out. */
@@ -57,6 +64,19 @@ export function percentile(sorted: readonly number[], share: number): number {
   const below = sorted[Math.floor(place)] ?? Number.NaN;
   const above = sorted[Math.ceil(place)] ?? Number.NaN;
   return (below + above) / 2;
+}
+
+/** The rounds of one figure against those of another, round by round. */
+export function ratio(above: Cell | undefined, below: Cell | undefined): Figure | undefined {
+  if (typeof above !== "object" || typeof below !== "object") return undefined;
+  const rounds = Math.min(above.runs.length, below.runs.length);
+  if (rounds === 0) return undefined;
+  return figure(
+    Array.from(
+      { length: rounds },
+      (_, round) => (above.runs[round] ?? 0) / (below.runs[round] ?? 0),
+    ),
+  );
 }
 
 /** Runs every item once per round, each round in another order, so that none is always first. */

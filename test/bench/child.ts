@@ -10,8 +10,8 @@ import type { ContenderOptions, Entry } from "./contender.js";
 export interface Child {
   readonly pid: number;
   call<N extends keyof Calls>(name: N, ...argument: Parameters<Calls[N]>): ReturnType<Calls[N]>;
-  /** Resolves when the first job starts. */
-  readonly first: Promise<void>;
+  /** Resolves when the warm-up of a drain is over. */
+  readonly warm: Promise<void>;
   /** Ends it at once: a database that is dropped next holds nothing of worth. */
   kill(): Promise<void>;
   /** Lets it end by itself, as a profiler needs. */
@@ -31,7 +31,7 @@ interface Message {
   readonly id?: number;
   readonly value?: unknown;
   readonly error?: string;
-  readonly event?: "ready" | "first";
+  readonly event?: "ready" | "warm";
 }
 
 /** Starts a contender's process and waits until its library is loaded. */
@@ -53,19 +53,19 @@ export async function startChild(
   });
   const waiting = new Map<number, (message: Message) => void>();
   const ready = signal();
-  const first = signal();
+  const warm = signal();
   const exited = once(child, "exit").then(([code]) => {
     ready.reject(new Error(`${name} ended with code ${code} while it was loaded.`));
     for (const answer of waiting.values()) answer({ error: `${name} ended with code ${code}.` });
   });
   child.on("message", (message: Message) => {
     if (message.event === "ready") ready.resolve();
-    if (message.event === "first") first.resolve();
+    if (message.event === "warm") warm.resolve();
     if (message.id !== undefined) waiting.get(message.id)?.(message);
   });
   await ready.promise;
   const call = caller(child, waiting, name);
-  return { pid: child.pid ?? 0, first: first.promise, call, kill, end };
+  return { pid: child.pid ?? 0, warm: warm.promise, call, kill, end };
 
   async function end(): Promise<void> {
     child.disconnect();

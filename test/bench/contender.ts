@@ -8,6 +8,8 @@ export interface Contender {
   enqueue?(number: number): Promise<void>;
   /** The same, in a transaction that commits only after `openMs`. */
   enqueueLate?(number: number, openMs: number): Promise<void>;
+  /** Enqueues one job that is due at a moment to come. */
+  enqueueAt?(number: number, dueAt: Date): Promise<void>;
   /** Runs jobs from now on. */
   start(handler: (number: number) => Promise<void> | void): Promise<void>;
   /** Whether any job is neither done nor given up. */
@@ -32,6 +34,8 @@ export interface Entry {
   readonly family: string;
   readonly settings: Readonly<Record<string, unknown>>;
   readonly database: "postgresql" | "redis";
+  /** Whether a whole drain would take minutes: then it is measured by what it does in a few seconds. */
+  readonly isSlow?: boolean;
   /** What it promises and does with rows, for the report. */
   readonly semantics: Semantics;
 }

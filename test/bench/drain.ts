@@ -1,10 +1,10 @@
-import type pg from "pg";
+import type { Bench } from "./benchmark.js";
 import { startChild } from "./child.js";
 import type { Entry } from "./contender.js";
 import { type BenchServer, between, type ServerCost } from "./server.js";
 
 /** What one drain of one contender came to. */
-export interface DrainRun {
+export interface DrainRun extends Statistics {
   readonly jobsPerSecond: number;
   readonly serverCpuUs: number;
   readonly nodeCpuUs: number;
@@ -16,10 +16,17 @@ export interface DrainRun {
   readonly repeated: number;
 }
 
+/** What the server has counted over the whole drain; NaN where there is no such count. */
+interface Statistics {
+  /** Transactions that were committed for a thousand jobs. */
+  readonly transactions: number;
+  /** The share of updates of the jobs table that touched no index, in percent. */
+  readonly hotPercent: number;
+}
+
 export interface DrainOptions {
   readonly jobs: number;
   readonly handlerMs: number;
-  readonly concurrency: number;
   readonly capMs: number;
   /** Another session keeps a transaction with a snapshot open meanwhile. */
   readonly holdsSnapshot?: boolean;
@@ -27,73 +34,81 @@ export interface DrainOptions {
   readonly profile?: string;
 }
 
-/** Fills a database that every drain of a family starts from a copy of. */
-export async function prepareFamily(
-  server: BenchServer,
-  entry: Entry,
-  jobs: number,
-): Promise<string> {
-  const database = `seed_${entry.family}_${jobs}`;
-  await server.create(database);
-  const child = await startChild(entry, {
-    settings: entry.settings,
-    url: server.urlOf(database),
-    concurrency: 2,
-  });
-  await child.call("install");
-  await child.call("seed", jobs);
-  await child.call("stop");
-  await child.kill();
-  await server.query(database, "vacuum analyze");
-  return database;
-}
+/** How many jobs go before the clock starts. */
+const warmUpOf = (jobs: number): number => Math.min(5_000, Math.floor(jobs / 10));
 
-/** Drains a fresh copy of the seed with one process. */
+/** Drains a fresh database with one process. */
 export async function drainOnce(
-  server: BenchServer,
+  bench: Bench,
   entry: Entry,
-  seed: string,
-  options: DrainOptions,
+  { jobs, holdsSnapshot = false, ...task }: DrainOptions,
 ): Promise<DrainRun> {
   const database = "drain";
-  await server.drop(database);
-  await server.create(database, seed);
-  const { concurrency, holdsSnapshot, ...task } = options;
-  const child = await startChild(entry, {
-    url: server.urlOf(database),
-    concurrency,
-    settings: entry.settings,
-  });
-  const other = holdsSnapshot === true ? await holdSnapshot(server, database) : undefined;
+  const store = bench.storeOf(entry);
+  const warmUp = warmUpOf(jobs);
+  await bench.seed(entry, database, jobs + warmUp);
+  const { concurrency } = bench;
+  const url = store.urlOf(database);
+  const child = await startChild(entry, { url, concurrency, settings: entry.settings });
+  const release = holdsSnapshot ? await holdSnapshot(bench.server, database) : undefined;
   try {
     let before: ServerCost | undefined;
-    const reading = child.first.then(async () => {
-      before = await server.cost();
+    const reading = child.warm.then(async () => {
+      before = await store.cost();
     });
-    const result = await child.call("drain", task);
-    const after = await server.cost();
+    const result = await child.call("drain", { ...task, jobs: jobs + warmUp, warmUp });
+    const after = await store.cost();
     await reading;
+    const { handled, measured } = result;
     const cost = before === undefined ? { cpuMs: 0, walBytes: 0 } : between(before, after);
+    await child.kill();
+    await release?.();
     return {
-      jobsPerSecond: (result.handled / result.elapsedMs) * 1_000,
-      serverCpuUs: (cost.cpuMs * 1_000) / result.handled,
-      nodeCpuUs: (result.nodeCpuMs * 1_000) / result.handled,
-      walBytes: cost.walBytes / result.handled,
+      jobsPerSecond: (measured / result.elapsedMs) * 1_000,
+      serverCpuUs: (cost.cpuMs * 1_000) / measured,
+      nodeCpuUs: (result.nodeCpuMs * 1_000) / measured,
+      walBytes: cost.walBytes / measured,
       startMs: result.startMs,
-      handled: result.handled,
+      handled,
       isComplete: result.isComplete,
-      repeated: result.handled - result.distinct,
+      repeated: handled - result.distinct,
+      ...(await statisticsOf(bench, entry, database, handled)),
     };
   } finally {
     await child.kill();
-    await other?.end();
-    await server.drop(database);
+    await store.drop(database);
   }
 }
 
-async function holdSnapshot(server: BenchServer, database: string): Promise<pg.Client> {
+async function holdSnapshot(server: BenchServer, database: string): Promise<() => Promise<void>> {
   const client = await server.connect(database);
   await client.query("begin isolation level repeatable read");
   await client.query("select pg_current_xact_id(), count(*) from pg_class");
-  return client;
+  return () => client.end();
 }
+
+async function statisticsOf(
+  { server }: Bench,
+  entry: Entry,
+  database: string,
+  handled: number,
+): Promise<Statistics> {
+  if (entry.database === "redis") return { transactions: Number.NaN, hotPercent: Number.NaN };
+  // Sessions hand in their counts at the latest when they end.
+  await server.untilLeft(database);
+  const [counted] = await server.query<{ transactions: number; hot: number | null }>(
+    database,
+    COUNTS,
+  );
+  return {
+    transactions: ((counted?.transactions ?? Number.NaN) * 1_000) / handled,
+    hotPercent: counted?.hot ?? Number.NaN,
+  };
+}
+
+/** The jobs table is the one that was updated most. */
+const COUNTS = `
+  select xact_commit::float8 as transactions,
+    (select 100.0::float8 * n_tup_hot_upd / nullif(n_tup_upd, 0) from pg_stat_user_tables
+      order by n_tup_upd desc limit 1) as hot
+  from pg_stat_database where datname = current_database()`;

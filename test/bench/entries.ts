@@ -56,6 +56,7 @@ export const ENTRIES: readonly Entry[] = [
   }),
   postgres({
     name: "graphile-worker, default",
+    isSlow: true,
     module: "peers/graphile-worker.js",
     family: "graphile",
     settings: {},
@@ -70,6 +71,7 @@ export const ENTRIES: readonly Entry[] = [
   }),
   postgres({
     name: "pg-boss, default",
+    isSlow: true,
     module: "peers/pg-boss.js",
     family: "pg_boss",
     settings: {},
@@ -77,9 +79,20 @@ export const ENTRIES: readonly Entry[] = [
   }),
   postgres({
     name: "BullMQ on PostgreSQL",
+    isSlow: true,
     module: "peers/bullmq.js",
     family: "bullmq",
     settings: {},
     semantics: BULLMQ,
   }),
 ];
+
+/** Measured where a Redis server is installed. */
+export const REDIS_ENTRY: Entry = {
+  name: "BullMQ on Redis",
+  module: "peers/bullmq.js",
+  family: "bullmq_redis",
+  settings: {},
+  database: "redis",
+  semantics: BULLMQ,
+};

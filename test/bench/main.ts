@@ -1,51 +1,62 @@
 /** `npm run bench`: measures the queue beside others and writes what came out. */
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import type { Bench, Benchmark } from "./benchmark.js";
+import type { Bench } from "./benchmark.js";
+import { BENCHMARKS, type Planned } from "./benchmarks.js";
 import { NODE } from "./child.js";
-import { prepareFamily } from "./drain.js";
-import { drainBusy, drainNoOp, openTransaction } from "./drain-benchmarks.js";
-import { enqueueAlone, enqueueInTransaction } from "./enqueue-benchmarks.js";
-import { idle, lateCommits, latencyIdle, latencyLoaded } from "./live-benchmarks.js";
-import { describeRun, type Outcome, semanticsTable, toMarkdown } from "./report.js";
-import { claimCost, commits, memory, notifyCost, processes } from "./scale-benchmarks.js";
-import { type BenchServer, startBenchServer } from "./server.js";
+import { resultTable } from "./markdown.js";
+import { describeMachine, type Outcome, readOutcomes, writeOutcome } from "./outcomes.js";
+import { startRedisServer } from "./redis-server.js";
+import { reportOf } from "./report.js";
+import { createSeeds, openBench } from "./seeds.js";
+import { startBenchServer } from "./server.js";
 
 const here = fileURLToPath(new URL(".", import.meta.url));
-
-const BENCHMARKS: readonly Benchmark[] = [
-  drainNoOp,
-  drainBusy,
-  openTransaction,
-  enqueueInTransaction,
-  enqueueAlone,
-  latencyIdle,
-  latencyLoaded,
-  lateCommits,
-  idle,
-  processes,
-  claimCost,
-  commits,
-  notifyCost,
-  memory,
-];
 
 const { values: options } = parseArgs({
   options: {
     only: { type: "string", multiple: true, default: [] },
-    jobs: { type: "string", default: "100000" },
-    rounds: { type: "string", default: "5" },
+    jobs: { type: "string" },
+    rounds: { type: "string" },
+    seconds: { type: "string", default: "300" },
     concurrency: { type: "string", default: "24" },
     "no-fsync": { type: "boolean", default: false },
-    out: { type: "string", default: join(here, "dist/results") },
+    report: { type: "string" },
+    render: { type: "boolean", default: false },
+    out: { type: "string" },
+    help: { type: "boolean", short: "h", default: false },
   },
 });
 
+const HELP = `npm run bench -- [options]
+
+  --only NAME       only this one; may be given several times, or several with commas
+  --report FILE     measure what the report is made of, at its sizes, and write it; with --only,
+                    measure these again and keep what is there of the others
+  --render          measure nothing: write the report from the figures that are there
+  --jobs N          jobs of a drain; other counts follow (100000)
+  --rounds N        rounds, by turns (5)
+  --seconds N       how long the soak goes on (300)
+  --concurrency N   handlers at once (24)
+  --no-fsync        do not wait for the disk
+  --out FOLDER      where the figures go (test/bench/dist/results; with --report test/bench/results)
+
+`;
+
 const say = (text: string): void => void process.stderr.write(`${text}\n`);
+const out = options.out ?? join(here, options.report === undefined ? "dist/results" : "results");
+
+function help(): string {
+  const lines = BENCHMARKS.map(({ benchmark: { name, title }, share }) => {
+    const minutes = share === undefined ? "on request" : `${share.minutes} min`;
+    return `  ${name.padEnd(17)} ${minutes.padEnd(11)} ${title}`;
+  });
+  return `${HELP}Benchmarks, and how long each takes as part of the report:\n\n${lines.join("\n")}\n`;
+}
 
 /** The peers, and the Node that all run on, are no dependencies of the project. */
 function installPeers(): void {
@@ -56,62 +67,99 @@ function installPeers(): void {
   if (done.status !== 0) throw new Error("npm ci in test/bench/peers failed.");
 }
 
-function chosen(): readonly Benchmark[] {
-  if (options.only.length === 0) return BENCHMARKS;
-  return options.only.map((name) => {
-    const found = BENCHMARKS.find((benchmark) => benchmark.name === name);
-    if (found !== undefined) return found;
-    const known = BENCHMARKS.map((benchmark) => benchmark.name).join(", ");
-    throw new Error(`There is no benchmark "${name}". There are: ${known}.`);
-  });
+function chosen(): readonly Planned[] {
+  const names = options.only.flatMap((name) => name.split(","));
+  if (names.length === 0) return BENCHMARKS.filter(({ share }) => share !== undefined);
+  const known = BENCHMARKS.map(({ benchmark }) => benchmark.name);
+  const unknown = names.find((name) => !known.includes(name));
+  if (unknown !== undefined)
+    throw new Error(`There is no benchmark "${unknown}". There are: ${known.join(", ")}.`);
+  return BENCHMARKS.filter(({ benchmark }) => names.includes(benchmark.name));
 }
 
-function createBench(server: BenchServer): Bench {
-  const seeds = new Map<string, Promise<string>>();
+/** What was asked for on the command line, else what the report takes, else what is usual. */
+function sizeOf({ share }: Planned): Pick<Bench, "jobs" | "rounds"> {
+  const planned = options.report === undefined ? undefined : share;
   return {
-    server,
-    jobs: Number(options.jobs),
-    rounds: Number(options.rounds),
-    concurrency: Number(options.concurrency),
-    progress: (text) => say(`${new Date().toISOString().slice(11, 19)}  ${text}`),
-    seedOf(entry, jobs) {
-      const key = `${entry.family} ${jobs}`;
-      const seed = seeds.get(key) ?? prepareFamily(server, entry, jobs);
-      seeds.set(key, seed);
-      return seed;
-    },
+    jobs: Number(options.jobs ?? (planned?.jobs || 100_000)),
+    rounds: Number(options.rounds ?? planned?.rounds ?? 5),
   };
 }
 
-async function main(): Promise<void> {
-  const benchmarks = chosen();
+async function measureAll(planned: readonly Planned[]): Promise<void> {
   installPeers();
   const server = await startBenchServer(!options["no-fsync"]);
-  say(`PostgreSQL ${server.version} of this run's own, on port ${new URL(server.urlOf("x")).port}`);
-  const outcomes: Outcome[] = [];
-  const command = `npm run bench -- ${process.argv.slice(2).join(" ")}`;
+  const redis = await startRedisServer(!options["no-fsync"]);
+  say(
+    `PostgreSQL ${server.version} of this run's own, a commit takes ${server.commitMs.toFixed(2)} ms`,
+  );
+  say(
+    redis === undefined
+      ? "No redis-server here: BullMQ on Redis is left out"
+      : `Redis ${redis.version} of this run's own`,
+  );
+  const seeds = createSeeds(server);
   try {
-    const bench = createBench(server);
-    for (const { name, title, run } of benchmarks) {
-      say(`\n${title}`);
-      outcomes.push({ name, title, result: await run(bench) });
-      // After each, so that a run that is broken off leaves what it has.
-      write(server, command, outcomes);
+    for (const [index, one] of planned.entries()) {
+      const { name, title, run } = one.benchmark;
+      const size = sizeOf(one);
+      const minutes =
+        one.share === undefined ? "" : `, about ${one.share.minutes} min in the report`;
+      say(`\n[${index + 1}/${planned.length}] ${name}: ${title}${minutes}`);
+      const machine = describeMachine(server, redis);
+      const beganMs = performance.now();
+      const { seconds, concurrency } = options;
+      const bench = openBench({
+        server,
+        redis,
+        seeds,
+        seconds: Number(seconds),
+        concurrency: Number(concurrency),
+        ...size,
+      });
+      const result = await run(bench);
+      const tookSeconds = Math.round((performance.now() - beganMs) / 1_000);
+      const description = {
+        ...machine,
+        ...size,
+        tookSeconds,
+        command: commandOf(name),
+        concurrency: Number(concurrency),
+      };
+      keep({ name, title, run: description, result });
     }
   } finally {
+    await redis?.dispose();
     await server.dispose();
   }
-  say(`\nWritten to ${options.out}/results.md and results.json`);
 }
 
-function write(server: BenchServer, command: string, outcomes: readonly Outcome[]): void {
-  const run = describeRun(server, command);
-  const markdown = [...outcomes.map(toMarkdown), semanticsTable()].join("\n");
-  mkdirSync(options.out, { recursive: true });
-  writeFileSync(join(options.out, "results.json"), JSON.stringify({ run, outcomes }, null, 2));
-  writeFileSync(join(options.out, "results.md"), markdown);
-  const last = outcomes.at(-1);
-  if (last !== undefined) process.stdout.write(`\n${toMarkdown(last)}\n`);
+function commandOf(name: string): string {
+  const args = process.argv.slice(2).join(" ");
+  return options.only.length > 0
+    ? `npm run bench -- ${args}`
+    : `npm run bench -- --only ${name} ${args}`.trim();
 }
 
-await main();
+/** After each, so that a run that is broken off leaves what it has. */
+function keep(outcome: Outcome): void {
+  writeOutcome(out, outcome);
+  process.stdout.write(`\n## ${outcome.title}\n\n${resultTable(outcome.result)}\n`);
+  if (options.report !== undefined) writeReport(options.report);
+}
+
+function writeReport(file: string): void {
+  const names = BENCHMARKS.map(({ benchmark }) => benchmark.name);
+  const outcomes = readOutcomes(out, names);
+  const missing = BENCHMARKS.filter(({ benchmark: { name } }) =>
+    outcomes.every((outcome) => outcome.name !== name),
+  ).map(({ benchmark: { name, title } }) => `${title} (\`${name}\`)`);
+  writeFileSync(file, reportOf(outcomes, missing));
+}
+
+if (options.help) process.stdout.write(help());
+else {
+  if (!options.render) await measureAll(chosen());
+  if (options.report !== undefined) writeReport(options.report);
+  say(`\nFigures: ${out}${options.report === undefined ? "" : `; report: ${options.report}`}`);
+}

@@ -1,6 +1,7 @@
-import { readFileSync } from "node:fs";
 import pg from "pg";
 import { startPostgresServer } from "../../examples/support/postgres-server.js";
+import { processCpuMs } from "./processor-time.js";
+import type { Store } from "./store.js";
 
 /** What a stretch of work cost the database server. */
 export interface ServerCost {
@@ -10,19 +11,19 @@ export interface ServerCost {
 }
 
 /** The server that all contenders of a run share. */
-export interface BenchServer {
+export interface BenchServer extends Store {
   readonly version: string;
+  /** How long one commit takes that writes next to nothing, in milliseconds, median. */
+  readonly commitMs: number;
   /** Every setting that was given to the server. */
   readonly settings: Readonly<Record<string, string>>;
-  urlOf(database: string): string;
   create(database: string, template?: string): Promise<void>;
-  drop(database: string): Promise<void>;
   /** Runs a statement in a database, on a connection of its own. */
   query<Row extends object>(database: string, text: string): Promise<readonly Row[]>;
   /** A connection that is kept, for what is asked often. */
   connect(database: string): Promise<pg.Client>;
-  /** What the server has cost since it was started. */
-  cost(): Promise<ServerCost>;
+  /** Waits until nobody is connected to a database any more, so that all has been counted. */
+  untilLeft(database: string): Promise<void>;
   dispose(): Promise<void>;
 }
 
@@ -59,6 +60,7 @@ export async function startBenchServer(isDurable: boolean): Promise<BenchServer>
   return {
     version: server.version,
     settings,
+    commitMs: await commitMsOf(own),
     urlOf,
     connect,
     async create(database, template) {
@@ -82,7 +84,14 @@ export async function startBenchServer(isDurable: boolean): Promise<BenchServer>
     },
     async cost() {
       const answer = await own.query("select (pg_current_wal_insert_lsn() - '0/0')::float8 as wal");
-      return { cpuMs: serverCpuMs(postmaster), walBytes: Number(answer.rows[0].wal) };
+      return { cpuMs: processCpuMs(postmaster), walBytes: Number(answer.rows[0].wal) };
+    },
+    async untilLeft(database) {
+      for (const untilMs = performance.now() + 5_000; performance.now() < untilMs; ) {
+        const text = "select count(*)::int as sessions from pg_stat_activity where datname = $1";
+        if ((await own.query(text, [database])).rows[0].sessions === 0) return;
+        await new Promise((resolve) => setTimeout(resolve, 10));
+      }
     },
     async dispose() {
       await own.end();
@@ -91,33 +100,18 @@ export async function startBenchServer(isDurable: boolean): Promise<BenchServer>
   };
 }
 
+/** Each writes a few bytes to the log, so that its commit is waited for. */
+async function commitMsOf(client: pg.Client): Promise<number> {
+  const took: number[] = [];
+  for (let count = 0; count < 200; count += 1) {
+    const beganMs = performance.now();
+    await client.query("select pg_logical_emit_message(true, 'bench', '')");
+    took.push(performance.now() - beganMs);
+  }
+  return took.toSorted((a, b) => a - b)[100] ?? Number.NaN;
+}
+
 /** What happened between two readings. */
 export function between(before: ServerCost, after: ServerCost): ServerCost {
   return { cpuMs: after.cpuMs - before.cpuMs, walBytes: after.walBytes - before.walBytes };
-}
-
-/** The kernel counts processor time in ticks of 10 ms. */
-const TICK_MS = 10;
-
-/** Processor time of a process and of its children, living and ended. */
-function serverCpuMs(pid: number): number {
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(/\s+/);
-  let ticks = ticksOf(pid);
-  for (const child of children) ticks += ticksOf(Number(child));
-  return ticks * TICK_MS;
-}
-
-/** Of one process, and of those of its children that have ended. */
-function ticksOf(pid: number): number {
-  let stat: string;
-  try {
-    stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-  } catch {
-    // It has ended meanwhile: then its parent counts it.
-    return 0;
-  }
-  // The second field is the name, in parentheses, and may hold anything.
-  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-  const [user = 0, system = 0, endedUser = 0, endedSystem = 0] = fields.slice(11, 15).map(Number);
-  return user + system + endedUser + endedSystem;
 }

@@ -16,6 +16,12 @@ export const queue = createQueue({
   jobs: defineJobs({ bench: defineJob({ payload: z.object({ n: z.int(), note: z.string() }) }) }),
 });
 
+/** The queues of this entry: the default one, or so many. */
+const queuesOf = (settings: ContenderOptions["settings"]): readonly string[] =>
+  typeof settings["queues"] === "number"
+    ? Array.from({ length: settings["queues"] }, (_, index) => `queue_${index}`)
+    : ["default"];
+
 /** How many jobs go in one statement when the queue is filled. */
 const BATCH = 10_000;
 
@@ -23,6 +29,7 @@ const BATCH = 10_000;
 export function open({ url, concurrency, settings }: ContenderOptions): Contender {
   const pool = new pg.Pool({ connectionString: url, max: concurrency + 2 });
   const db = drizzle(pool);
+  const queues = queuesOf(settings);
   let worker: Worker | undefined;
   return {
     async install() {
@@ -36,6 +43,7 @@ export function open({ url, concurrency, settings }: ContenderOptions): Contende
         const items = Array.from({ length: size }, (_, index) => ({
           name: "bench" as const,
           payload: { n: first + index, note: "a small payload" },
+          options: { queue: queues[index % queues.length] ?? "default" },
         }));
         await db.transaction((tx) => queue.enqueueMany(tx, items));
       }
@@ -49,11 +57,15 @@ export function open({ url, concurrency, settings }: ContenderOptions): Contende
         await new Promise((resolve) => setTimeout(resolve, openMs));
       });
     },
+    async enqueueAt(number, runAt) {
+      await queue.enqueueNow(db, "bench", { n: number, note: "a small payload" }, { runAt });
+    },
     async start(handler) {
       worker = createWorker({
         queue,
         db,
         concurrency,
+        queues,
         handlers: {
           bench: ({ payload: { n }, commit }) =>
             settings["commit"] === true

@@ -31,6 +31,10 @@ export function open({ url, concurrency, settings }) {
     async enqueue(number) {
       await open().add("bench", { n: number, note: "a small payload" });
     },
+    async enqueueAt(number, dueAt) {
+      const delay = Math.max(0, dueAt.getTime() - Date.now());
+      await open().add("bench", { n: number, note: "a small payload" }, { delay });
+    },
     async start(handler) {
       const keep = settings.removeOnComplete === true ? { removeOnComplete: { count: 0 } } : {};
       worker = new Worker(

@@ -7,6 +7,9 @@ const logger = new Logger(() => () => {});
 /** @param {import("../contender.js").ContenderOptions} options */
 export function open({ url, concurrency, settings }) {
   const pool = new pg.Pool({ connectionString: url, max: concurrency + 2 });
+  const report = (error) => process.stderr.write(`graphile-worker: ${error.message}\n`);
+  pool.on("error", report);
+  pool.on("connect", (client) => client.on("error", report));
   const utils = makeWorkerUtils({ pgPool: pool, logger });
   let runner;
   return {
@@ -27,6 +30,10 @@ export function open({ url, concurrency, settings }) {
     },
     async enqueue(number) {
       await (await utils).addJob("bench", { n: number, note: "a small payload" });
+    },
+    async enqueueAt(number, dueAt) {
+      const payload = { n: number, note: "a small payload" };
+      await (await utils).addJob("bench", payload, { runAt: dueAt });
     },
     async start(handler) {
       const { localQueueSize, completeJobBatchDelay } = settings;

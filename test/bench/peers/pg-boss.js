@@ -32,6 +32,10 @@ export function open({ url, concurrency, settings }) {
       await begin();
       await boss.send(QUEUE, { n: number, note: "a small payload" });
     },
+    async enqueueAt(number, dueAt) {
+      await begin();
+      await boss.send(QUEUE, { n: number, note: "a small payload" }, { startAfter: dueAt });
+    },
     async start(handler) {
       await begin();
       // A batch is one call of the handler; its jobs run side by side.
