@@ -1,0 +1,165 @@
+import type { SettleAnswer } from "../../../src/queries/settle-jobs.js";
+import type { Claim, Item } from "./commands.js";
+
+/** A job as the model has it; times are on the model's clock, in milliseconds. */
+export interface ModelJob {
+  readonly id: number;
+  readonly key: string | null;
+  readonly input: number;
+  readonly maxAttempts: number;
+  status: "queued" | "running" | "done" | "failed";
+  attempts: number;
+  version: number;
+  expired: number;
+  dueMs: number;
+  leaseMs: number | null;
+}
+
+/** What a worker believes to hold. */
+export interface ModelHold {
+  readonly jobId: number;
+  readonly version: number;
+}
+
+/** A job that a claim returned: taken, or ended because no attempt was left. */
+export interface ModelClaim {
+  readonly id: number;
+  readonly version: number;
+  readonly status: "running" | "failed";
+}
+
+/** How a worker ends an attempt. */
+export type ModelEnd = "complete" | "remove" | "retry" | "release" | "fail";
+
+/** A lease, in milliseconds. */
+export const LEASE_MS = 60_000;
+
+/** From this many expiries on a job is taken one at a time. */
+const SUSPECT = 2;
+
+const STATUS_AFTER = {
+  complete: "done",
+  remove: "done",
+  retry: "queued",
+  release: "queued",
+  fail: "failed",
+} as const;
+
+/** The queue in memory: what the SQL is compared with. */
+export class QueueModel {
+  readonly jobs = new Map<number, ModelJob>();
+  readonly processed = new Map<string, { readonly id: number; readonly input: number }>();
+  nowMs = 0;
+
+  /** Time passes a little at each command, so that what came first is due first. */
+  tick(ms = 0): void {
+    this.nowMs += ms + 0.001;
+  }
+
+  /** What an enqueue has to answer: a new job, the one that has the key, or a conflict. */
+  enqueue({ key, input }: Pick<Item, "key" | "input">): "new" | "conflict" | number {
+    if (key === null) return "new";
+    const known = [...this.jobs.values()].find((job) => job.key === key) ?? this.processed.get(key);
+    if (known === undefined) return "new";
+    return known.input === input ? known.id : "conflict";
+  }
+
+  /** Adds a job under the id that the database gave it. */
+  add(id: number, { key, input, maxAttempts, delayMs }: Item): void {
+    this.jobs.set(id, {
+      id,
+      key,
+      input,
+      maxAttempts,
+      dueMs: this.nowMs + delayMs,
+      status: "queued",
+      attempts: 0,
+      version: 0,
+      expired: 0,
+      leaseMs: null,
+    });
+  }
+
+  /** Jobs that a claim may take, in the order in which it has to. */
+  claimable({ sweeps, suspects }: Claim): ModelJob[] {
+    return [...this.jobs.values()]
+      .filter((job) => job.dueMs <= this.nowMs && this.isToBeHad(job, sweeps))
+      .filter((job) => !this.isSuspect(job) || (sweeps && suspects > 0))
+      .sort((a, b) => a.dueMs - b.dueMs || a.id - b.id);
+  }
+
+  isSuspect(job: ModelJob): boolean {
+    return job.expired + (job.status === "running" ? 1 : 0) >= SUSPECT;
+  }
+
+  /** Only a free slot may take it: it has been tried, or has no attempt to spare. */
+  needsSlot(job: ModelJob): boolean {
+    const isFresh = job.attempts === 0 && job.maxAttempts > 1 && job.status === "queued";
+    return !isFresh && !this.isExhausted(job);
+  }
+
+  /** It ends in the claim. */
+  isExhausted(job: ModelJob): boolean {
+    return job.attempts >= job.maxAttempts;
+  }
+
+  /** Takes a job as a claim does, and says what becomes of it. */
+  claim(job: ModelJob): ModelClaim {
+    if (job.status === "running") job.expired += 1;
+    const isExhausted = this.isExhausted(job);
+    job.status = isExhausted ? "failed" : "running";
+    job.leaseMs = isExhausted ? null : this.nowMs + LEASE_MS;
+    if (!isExhausted) job.attempts += 1;
+    job.version += 1;
+    return { id: job.id, version: job.version, status: job.status };
+  }
+
+  /** Whether the hold is still worth something. */
+  holds({ jobId, version }: ModelHold): boolean {
+    const job = this.jobs.get(jobId);
+    return job?.status === "running" && job.version === version && !this.hasRunOut(job);
+  }
+
+  renew(hold: ModelHold): "renewed" | "lost" {
+    const job = this.jobs.get(hold.jobId);
+    if (job === undefined || !this.holds(hold)) return "lost";
+    job.leaseMs = this.nowMs + LEASE_MS;
+    return "renewed";
+  }
+
+  settle(hold: ModelHold, end: ModelEnd): SettleAnswer | undefined {
+    const job = this.jobs.get(hold.jobId);
+    if (job === undefined) return "gone";
+    if (!this.holds(hold))
+      return job.version === hold.version && job.status !== "running" ? "settled" : "lost";
+    job.leaseMs = null;
+    if (end === "release") job.attempts -= 1;
+    job.status = STATUS_AFTER[end];
+    if (end === "retry") job.dueMs = this.nowMs;
+    if (job.status === "done") this.record(job);
+    if (end === "remove") this.jobs.delete(job.id);
+    return undefined;
+  }
+
+  commit(hold: ModelHold): "held" | "lost" {
+    const job = this.jobs.get(hold.jobId);
+    if (job === undefined || !this.holds(hold)) return "lost";
+    job.status = "done";
+    job.leaseMs = null;
+    this.record(job);
+    return "held";
+  }
+
+  private record({ id, key, input }: ModelJob): void {
+    if (key !== null) this.processed.set(key, { id, input });
+  }
+
+  private isToBeHad(job: ModelJob, sweeps: boolean): boolean {
+    if (job.status === "queued") return sweeps || !this.isExhausted(job);
+    return sweeps && job.status === "running" && this.hasRunOut(job);
+  }
+
+  private hasRunOut(job: ModelJob): boolean {
+    return job.leaseMs !== null && job.leaseMs <= this.nowMs;
+  }
+}
