@@ -103,8 +103,8 @@ export interface Instrumentation {
   event(event: QueueEvent): void;
 }
 
-/** The longest error message that an event carries. */
-const MAX_MESSAGE_LENGTH = 500;
+/** The longest text of an error that an event carries. */
+const MAX_TEXT_LENGTH = 500;
 
 /** Describes any thrown value for an event; never throws, whatever it is handed. */
 export function eventError(thrown: unknown): EventError {
@@ -113,9 +113,9 @@ export function eventError(thrown: unknown): EventError {
     if (typeof error !== "object" || error === null)
       return { name: "Error", message: cut(String(error)) };
     return {
-      name: typeof error.name === "string" ? error.name : "Error",
+      name: typeof error.name === "string" ? cut(error.name) : "Error",
       message: cut(String(error.message)),
-      ...(typeof error.code === "string" && { code: error.code }),
+      ...(typeof error.code === "string" && { code: cut(error.code) }),
     };
   } catch {
     // A throwing getter or proxy: nothing of it can be read, which is what we report.
@@ -129,7 +129,7 @@ interface ErrorLike {
   readonly code?: unknown;
 }
 
-const cut = (text: string): string => text.slice(0, MAX_MESSAGE_LENGTH);
+const cut = (text: string): string => text.slice(0, MAX_TEXT_LENGTH);
 
 /**
  * Looks behind Drizzle's error to the driver's: the message of the former

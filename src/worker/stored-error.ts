@@ -39,8 +39,10 @@ function readable(thrown: unknown): unknown {
 
 /** The same in one line, for lists. */
 export function errorLine({ code, name, message }: StoredError): string {
-  return clean(`${code ?? name}: ${message.split("\n", 1)[0] ?? ""}`, 500);
+  return clean(`${firstLine(code ?? name)}: ${firstLine(message)}`, 500);
 }
+
+const firstLine = (text: string): string => text.split("\n", 1)[0] ?? "";
 
 function messageOf(thrown: unknown): string {
   const own = textOf(thrown, "message", MAX_MESSAGE_LENGTH);

@@ -27,6 +27,22 @@ describe("exponential", () => {
     );
   });
 
+  test("never gets shorter from one attempt to the next, up to its ceiling, and is never NaN", () => {
+    const settings = fc.record({
+      baseMs: fc.double({ min: 0, max: 100_000, noNaN: true }),
+      maxMs: fc.double({ min: 100_000, max: MAX_DELAY_MS, noNaN: true }),
+      factor: fc.double({ min: 1, max: 100, noNaN: true }),
+    });
+    fc.assert(
+      fc.property(settings, fc.integer({ min: 1, max: 2_147_483_646 }), (options, attempt) => {
+        const backoff = exponential({ ...options, jitter: 0 });
+        expect(backoff(attempt + 1)).toBeGreaterThanOrEqual(backoff(attempt));
+        expect(backoff(1)).toBe(options.baseMs);
+        expect(backoff(Number.MAX_VALUE)).toBeLessThanOrEqual(options.maxMs);
+      }),
+    );
+  });
+
   test("spreads jobs that errored together", () => {
     const backoff = exponential({ baseMs: 1_000, maxMs: 1_000 });
     expect(new Set(Array.from({ length: 50 }, () => backoff(1))).size).toBeGreaterThan(40);
@@ -50,6 +66,20 @@ describe("exponential", () => {
 describe("fixed", () => {
   test("gives the same delay at each attempt", () => {
     expect([1, 2, 99].map(fixed({ delayMs: 250, jitter: 0 }))).toEqual([250, 250, 250]);
+  });
+
+  test("stays within its jitter", () => {
+    const settings = fc.record({
+      delayMs: fc.double({ min: 0, max: MAX_DELAY_MS, noNaN: true }),
+      jitter: fc.double({ min: 0, max: 1, noNaN: true }),
+    });
+    fc.assert(
+      fc.property(settings, fc.integer({ min: 1 }), (options, attempt) => {
+        const delay = fixed(options)(attempt);
+        expect(delay).toBeLessThanOrEqual(options.delayMs);
+        expect(delay).toBeGreaterThanOrEqual(options.delayMs * (1 - options.jitter) * 0.999_999);
+      }),
+    );
   });
 
   test("refuses a negative delay", () => {
@@ -84,6 +114,20 @@ describe("retryDelayMs", () => {
     const delay = retryDelayMs(backoff, 3);
     expect(delay).toBeLessThanOrEqual(20_000);
     expect(delay).toBeGreaterThanOrEqual(15_000);
+  });
+
+  test("is a delay that can be stored, whatever the backoff does", () => {
+    const answers = fc.oneof(fc.double(), fc.anything());
+    fc.assert(
+      fc.property(answers, fc.boolean(), fc.integer({ min: 1 }), (answer, throws, attempt) => {
+        const delay = retryDelayMs(() => {
+          if (throws) throw answer as Error;
+          return answer as number;
+        }, attempt);
+        expect(delay).toBeGreaterThanOrEqual(0);
+        expect(delay).toBeLessThanOrEqual(MAX_DELAY_MS);
+      }),
+    );
   });
 
   test("the default starts at five seconds and ends at an hour", () => {
