@@ -38,10 +38,17 @@ export function open({ url, concurrency, settings }) {
     },
     async start(handler) {
       await begin();
-      // A batch is one call of the handler; its jobs run side by side.
-      await boss.work(QUEUE, settings.work ?? { localConcurrency: concurrency }, async (jobs) => {
+      const work = settings.work ?? { localConcurrency: concurrency };
+      // A batch is one call of the handler. No more of its jobs run side by side than
+      // make up everybody's concurrency with the other batches.
+      const lanes = Math.ceil(concurrency / work.localConcurrency);
+      await boss.work(QUEUE, work, async (jobs) => {
         if (jobs.length === 1) return handler(jobs[0].data.n);
-        await Promise.all(jobs.map((job) => handler(job.data.n)));
+        const rest = jobs.values();
+        const lane = async () => {
+          for (const job of rest) await handler(job.data.n);
+        };
+        await Promise.all(Array.from({ length: lanes }, lane));
       });
     },
     async isUnfinished() {
