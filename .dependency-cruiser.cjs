@@ -1,7 +1,8 @@
 /** The import rule of src/: which room may import which, and which npm package at run time. */
 const rooms = {
   instrumentation: { rooms: [], npm: [] },
-  schema: { rooms: [], npm: ["drizzle-orm"] },
+  // A wrong option is refused in the same words everywhere.
+  schema: { rooms: [], files: ["registry/option-checks"], npm: ["drizzle-orm"] },
   registry: { rooms: [], npm: ["zod"] },
   queries: { rooms: ["schema"], npm: ["drizzle-orm"] },
   enqueue: { rooms: ["queries", "registry", "instrumentation"], npm: [] },

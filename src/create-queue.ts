@@ -1,7 +1,7 @@
 import { createEnqueue, type Enqueue } from "./enqueue/enqueue.js";
 import { emitter, type Instrumentation } from "./instrumentation/instrumentation.js";
 import { insertJobTemplates } from "./queries/insert-job.js";
-import { insertJobsTemplate } from "./queries/insert-jobs.js";
+import { insertJobsTemplates } from "./queries/insert-jobs.js";
 import { withdrawJobsTemplate } from "./queries/withdraw-jobs.js";
 import { defineJobs } from "./registry/define-jobs.js";
 import type { JobMap } from "./registry/job-definition.js";
@@ -49,13 +49,11 @@ export function createQueue<const M extends JobMap>(options: QueueOptions<M>): Q
   checkInteger("createQueue(): maxPayloadBytes", maxPayloadBytes, 1, MAX_PAYLOAD_BYTES);
   if (instrumentation !== undefined)
     checkFunction("createQueue(): instrumentation.event", instrumentation.event);
-  if (options.tables !== undefined)
-    refuseUnknownOptions("createQueue(): tables", options.tables, ["schema", "prefix"]);
   const jobs = defineJobs(options.jobs);
   const tables = tableNames(options.tables);
   const statements = {
     insertOne: insertJobTemplates(tables),
-    insertMany: insertJobsTemplate(tables),
+    insertMany: insertJobsTemplates(tables),
     withdraw: withdrawJobsTemplate(tables),
   };
   const emit = emitter(instrumentation);

@@ -133,7 +133,7 @@ export function createEnqueue<M extends JobMap>(parts: EnqueueParts): Enqueue<M>
 async function insertOne(parts: EnqueueParts, db: PgExecutor, job: NewJob): Promise<Enqueued> {
   const inserted = await insertOrFind(drizzleExecutor(db), parts.statements, job);
   if (inserted.conflict) throw conflict(job.name, inserted.id);
-  return report(parts, job, inserted);
+  return report(parts, job, inserted, inserted.created);
 }
 
 async function insertMany(
@@ -143,18 +143,14 @@ async function insertMany(
 ): Promise<readonly Enqueued[]> {
   const { unique, placeOf, conflicts } = findDuplicates(jobs);
   if (conflicts.length > 0) throw batchConflict(conflicts);
-  if (jobs.length === 0) return [];
   const answers = await insertOrFindMany(drizzleExecutor(tx), parts.statements, unique);
   const taken = [...placeOf.keys()].filter((index) => answers[placeOf[index] ?? -1]?.conflict);
   if (taken.length > 0) throw batchConflict(taken);
-  const told = new Set<number>();
   return jobs.map((job, index) => {
     const place = placeOf[index] ?? -1;
     // Without a conflict every place has its answer.
     const answer = answers[place] as InsertedJob;
-    const created = answer.created && !told.has(place);
-    told.add(place);
-    return report(parts, job, { ...answer, created });
+    return report(parts, job, answer, answer.created && unique[place] === job);
   });
 }
 
@@ -218,9 +214,10 @@ function batchConflict(indexes: readonly number[]): QueueError {
 
 function report(
   { emit }: EnqueueParts,
-  job: NewJob,
-  { id, created, status }: InsertedJob,
+  { name, queue }: NewJob,
+  { id, status }: InsertedJob,
+  created: boolean,
 ): Enqueued {
-  emit?.({ type: "job.enqueued", jobId: id, jobName: job.name, queue: job.queue, created });
-  return { id, name: job.name, created, status };
+  emit?.({ type: "job.enqueued", jobId: id, jobName: name, queue, created });
+  return { id, name, created, status };
 }

@@ -2,14 +2,14 @@ import { QueueError } from "../errors.js";
 import type { InsertedJob, NewJob } from "../queries/enqueue-parts.js";
 import type { Executor } from "../queries/executor.js";
 import { type InsertJobTemplates, insertJob } from "../queries/insert-job.js";
-import { type InsertJobsTemplate, insertJobs } from "../queries/insert-jobs.js";
+import { type InsertJobsTemplates, insertJobs } from "../queries/insert-jobs.js";
 import type { Template } from "../queries/template.js";
 import { withdrawJobs } from "../queries/withdraw-jobs.js";
 
 /** The statements of enqueue, ready for one set of tables. */
 export interface EnqueueStatements {
   readonly insertOne: InsertJobTemplates;
-  readonly insertMany: InsertJobsTemplate;
+  readonly insertMany: InsertJobsTemplates;
   readonly withdraw: Template;
 }
 
@@ -49,22 +49,19 @@ export async function insertOrFindMany(
   statements: EnqueueStatements,
   jobs: readonly NewJob[],
 ): Promise<readonly (InsertedJob | undefined)[]> {
-  const answers: (InsertedJob | undefined)[] = [];
-  let missing = [...jobs.keys()];
+  let answers: readonly (InsertedJob | undefined)[] = [];
+  let missing = jobs;
   for (let round = 0; round < MAX_ROUNDS; round += 1) {
-    const found = await insertJobs(
-      executor,
-      statements.insertMany,
-      missing.flatMap((place) => jobs[place] ?? []),
-    );
-    for (const [index, place] of missing.entries()) answers[place] = found[index];
+    const found = await insertJobs(executor, statements.insertMany, missing);
+    let next = 0;
+    answers = jobs.map((_, place) => answers[place] ?? found[next++]);
     if (found.some((answer) => answer?.conflict)) {
       // Those that an earlier round inserted.
       const ours = answers.flatMap((answer) => (answer?.created ? [answer.id] : []));
       await withdrawJobs(executor, statements.withdraw, ours);
       return answers;
     }
-    missing = missing.filter((place) => answers[place] === undefined);
+    missing = jobs.filter((_, place) => answers[place] === undefined);
     if (missing.length === 0) return answers;
   }
   throw gaveUp();

@@ -29,11 +29,11 @@ export interface InsertJobTemplates {
 
 const availableAt = {
   now: "statement_timestamp()",
-  later: dueAt("$run_at::text", "$delay_ms::float8"),
+  later: dueAt("$runAt::text", "$delayMs::float8"),
 };
 
 const valuesOf = (when: When): string =>
-  `$queue::text, $name::text, $payload::text::jsonb, $priority::smallint, $max_attempts::integer,
+  `$queue::text, $name::text, $payload::text::jsonb, $priority::smallint, $maxAttempts::integer,
   ${availableAt[when]}, statement_timestamp()`;
 
 /**
@@ -63,9 +63,9 @@ const INPUT_HASH = hashOf("coalesce($input::text, $payload::text)::jsonb");
  * come first: their row tells more.
  */
 const insertKeyed = (when: When): string => `
-with known as (${known("$name::text", "$key::text")}), inserted as (
+with known as (${known("$name::text", "$idempotencyKey::text")}), inserted as (
   insert into {jobs} (${COLUMNS}, idempotency_key, input_hash)
-  select ${valuesOf(when)}, $key::text, ${INPUT_HASH}
+  select ${valuesOf(when)}, $idempotencyKey::text, ${INPUT_HASH}
   where not exists (select from known)
   ${KEEP_FIRST}
   returning id
@@ -76,16 +76,11 @@ union all select id::text, false, status, coalesce(input_hash <> ${INPUT_HASH}, 
 
 /** Prepares the statements for a set of tables. */
 export function insertJobTemplates(tables: TableNames): InsertJobTemplates {
-  return {
-    plain: {
-      now: template("insert_job", insertPlain("now"), tables),
-      later: template("insert_later_job", insertPlain("later"), tables),
-    },
-    keyed: {
-      now: template("insert_keyed_job", insertKeyed("now"), tables),
-      later: template("insert_later_keyed_job", insertKeyed("later"), tables),
-    },
-  };
+  const texts = (kind: string, textFor: (when: When) => string): Texts => ({
+    now: template(`insert_${kind}job`, textFor("now"), tables),
+    later: template(`insert_later_${kind}job`, textFor("later"), tables),
+  });
+  return { plain: texts("", insertPlain), keyed: texts("keyed_", insertKeyed) };
 }
 
 /**
@@ -102,19 +97,7 @@ export async function insertJob(
 ): Promise<InsertedJob | undefined> {
   const texts = job.idempotencyKey === null ? templates.plain : templates.keyed;
   const when: When = job.runAt === null && job.delayMs === 0 ? "now" : "later";
-  const [row] = await executor.run(
-    texts[when].bind({
-      queue: job.queue,
-      name: job.name,
-      payload: job.payload,
-      priority: job.priority,
-      max_attempts: job.maxAttempts,
-      run_at: job.runAt,
-      delay_ms: job.delayMs,
-      key: job.idempotencyKey,
-      input: job.input,
-    }),
-  );
+  const [row] = await executor.run(texts[when].bind({ ...job }));
   if (row === undefined) return undefined;
   // The statement without a key says no more than the id.
   const { created = true, status = "queued", conflict = false } = row;

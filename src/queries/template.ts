@@ -17,7 +17,7 @@ export function template(name: string, text: string, tables: TableNames): Templa
   const parameters: string[] = [];
   const compact = text.replaceAll(/--.*$/gm, "").replaceAll(/\s+/g, " ").trim();
   const final = compact
-    .replaceAll(/\$([a-z_]+)/g, (_, parameter: string) => {
+    .replaceAll(/\$([a-z]\w*)/gi, (_, parameter: string) => {
       if (!parameters.includes(parameter)) parameters.push(parameter);
       return `$${parameters.indexOf(parameter) + 1}`;
     })

@@ -1,6 +1,5 @@
 import type { TableNames } from "../schema/table-names.js";
 import type { Executor } from "./executor.js";
-import { integerList } from "./list-literals.js";
 import { type Template, template } from "./template.js";
 
 const WITHDRAW_JOBS = "delete from {jobs} where id = any($ids::text::bigint[])";
@@ -15,5 +14,5 @@ export async function withdrawJobs(
   statement: Template,
   ids: readonly number[],
 ): Promise<void> {
-  if (ids.length > 0) await executor.run(statement.bind({ ids: integerList(ids) }));
+  if (ids.length > 0) await executor.run(statement.bind({ ids: `{${ids.join(",")}}` }));
 }

@@ -1,5 +1,4 @@
 import type { $ZodType, input, output } from "zod/v4/core";
-import { QueueError } from "../errors.js";
 import {
   DEFINITION,
   type IdempotencyKey,
@@ -84,10 +83,10 @@ const OPTIONS = [
 ];
 
 /** What other queues take here, and where it goes in this one. */
-const MISPLACED: Readonly<Record<string, string>> = {
-  handler: "Give handlers to the worker: createWorker({ queue, db, handlers: { … } }).",
-  name: "A job's name is its key: defineJobs({ report: defineJob({ … }) }).",
-};
+const MISPLACED = new Map([
+  ["handler", "Give handlers to the worker: createWorker({ queue, db, handlers: { … } })."],
+  ["name", "A job's name is its key: defineJobs({ report: defineJob({ … }) })."],
+]);
 
 /**
  * Defines one kind of job; its name is its key in {@link defineJobs}.
@@ -108,8 +107,7 @@ export function defineJob<S extends $ZodType, R extends $ZodType>(
   spec: JobSpec<S, R> & { readonly result: R & MustBeJson<R> },
 ): JobDefinition<S, R>;
 export function defineJob(spec: JobSpec<$ZodType, $ZodType | undefined>): JobDefinition {
-  refuseMisplaced(spec);
-  refuseUnknownOptions("defineJob()", spec, OPTIONS);
+  refuseUnknownOptions("defineJob()", spec, OPTIONS, MISPLACED);
   checkSchema("payload", spec.payload);
   if (spec.result !== undefined) checkSchema("result", spec.result);
   if (spec.idempotencyKey !== undefined)
@@ -143,16 +141,6 @@ function settingsOf(spec: JobSettings): Pick<JobDefinition, keyof JobSettings> {
   if (spec.backoff !== undefined) checkFunction("defineJob(): backoff", spec.backoff);
   checkFunction("defineJob(): retryIf", settings.retryIf);
   return settings;
-}
-
-function refuseMisplaced(spec: unknown): void {
-  for (const [option, place] of Object.entries(MISPLACED)) {
-    if (typeof spec !== "object" || spec === null || !Object.hasOwn(spec, option)) continue;
-    throw new QueueError(
-      "INVALID_OPTION",
-      `defineJob(): ${option} is not part of a definition. ${place}`,
-    );
-  }
 }
 
 const retryAll = (): boolean => true;

@@ -10,8 +10,9 @@ const LONE_SURROGATE = /\p{Surrogate}/u;
 
 const encoder = new TextEncoder();
 
-/** The length of a text in UTF-8. */
-export const utf8Length = (text: string): number => encoder.encode(text).length;
+/** The length of a text in UTF-8; not counted where it cannot exceed the limit, which no text does up to a third of it. */
+export const utf8Length = (text: string, maxBytes: number): number =>
+  text.length * 3 <= maxBytes ? text.length : encoder.encode(text).length;
 
 /** Tells what PostgreSQL could not store in a text, or a driver would change; undefined for none. */
 export function textFault(text: string): string | undefined {
@@ -26,14 +27,24 @@ export function invalidOption(option: string, must: string, got: unknown): Queue
   return new QueueError("INVALID_OPTION", `${option} must be ${must}, got ${kind}.`);
 }
 
-/** @throws {QueueError} `INVALID_OPTION` when `given` is no object or has a key that is not known. */
-export function refuseUnknownOptions(of: string, given: unknown, known: readonly string[]): void {
+/**
+ * Refuses an option that is not known, with the hint for it if there is one.
+ *
+ * @throws {QueueError} `INVALID_OPTION` when `given` is no object or has such a key.
+ */
+export function refuseUnknownOptions(
+  of: string,
+  given: unknown,
+  known: readonly string[],
+  hints?: ReadonlyMap<string, string>,
+): void {
   if (typeof given !== "object" || given === null) throw invalidOption(of, "an object", given);
   for (const option of Object.keys(given)) {
     if (known.includes(option)) continue;
+    const hint = hints?.get(option) ?? `Known are ${known.join(", ")}.`;
     throw new QueueError(
       "INVALID_OPTION",
-      `${of}: unknown option ${JSON.stringify(option.slice(0, MAX_NAME_BYTES))}. Known are ${known.join(", ")}.`,
+      `${of}: unknown option ${JSON.stringify(option.slice(0, MAX_NAME_BYTES))}. ${hint}`,
     );
   }
 }
@@ -62,7 +73,7 @@ export function checkText(
   const fault = textFault(value);
   if (fault !== undefined)
     throw new QueueError("INVALID_OPTION", `${option} ${fault}, which cannot be stored.`);
-  const bytes = utf8Length(value);
+  const bytes = utf8Length(value, maxBytes);
   if (bytes >= minBytes && bytes <= maxBytes) return;
   throw new QueueError(
     "INVALID_OPTION",

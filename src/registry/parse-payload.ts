@@ -71,8 +71,23 @@ function toStored(what: string, schema: $ZodType, given: unknown, maxBytes: numb
   const checked = check(schema, value);
   if (!checked.ok) throw refusal(what, checked.issues, checked.cause);
   const { output } = checked;
-  return { output, stored: canonical(schema, output, text, maxBytes), input: text };
+  const stored = isSame(value, output) ? text : canonical(schema, output, text, maxBytes);
+  return { output, stored, input: text };
 }
+
+/** Tells the usual case, that nothing was filled in, left out or changed, without writing JSON again. */
+function isSame(given: unknown, output: unknown): boolean {
+  if (given === output) return true;
+  if (!isObject(given) || !isObject(output)) return false;
+  const keys = Object.keys(given);
+  return (
+    keys.length === Object.keys(output).length &&
+    keys.every((key) => Object.hasOwn(output, key) && isSame(given[key], output[key]))
+  );
+}
+
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null;
 
 /** Turns the output back to input; what cannot be turned back is stored as it was given. */
 function canonical(schema: $ZodType, output: unknown, input: string, maxBytes: number): string {
@@ -107,8 +122,7 @@ function toJson(what: string, given: unknown, maxBytes: number): Json {
 function sizedJson(given: unknown, maxBytes: number): Json {
   const value = toJsonValue(given, maxBytes);
   const text = JSON.stringify(value ?? null);
-  // No text has more bytes than three times its length: most need no counting.
-  const bytes = text.length * 3 > maxBytes ? utf8Length(text) : 0;
+  const bytes = utf8Length(text, maxBytes);
   if (bytes <= maxBytes) return { value, text };
   throw new JsonFault([], `has ${bytes} bytes as JSON, the limit is ${maxBytes} (maxPayloadBytes)`);
 }
@@ -128,11 +142,10 @@ function check(schema: $ZodType, value: unknown): Checked {
     if (result.success) return { ok: true, output: result.data };
     return { ok: false, issues: result.error.issues.map(toIssue), cause: undefined };
   } catch (error) {
-    const message =
+    const [code, message] =
       error instanceof $ZodAsyncError
-        ? "the schema is asynchronous; use synchronous refinements and transforms"
-        : "the schema threw an error";
-    const code = error instanceof $ZodAsyncError ? ASYNC : "threw";
+        ? [ASYNC, "the schema is asynchronous; use synchronous refinements and transforms"]
+        : ["threw", "the schema threw an error"];
     return { ok: false, issues: [{ path: [], message, code }], cause: error };
   }
 }

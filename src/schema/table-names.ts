@@ -1,4 +1,5 @@
 import { QueueError } from "../errors.js";
+import { refuseUnknownOptions, utf8Length } from "../registry/option-checks.js";
 
 /** Where the queue's tables are: the options that `createQueueTables` and `createQueue` share. */
 export interface TablePlace {
@@ -36,7 +37,8 @@ const quote = (identifier: string): string => `"${identifier}"`;
  * or holds a NUL, a double quote or a backslash.
  */
 export function tableNames(place: TablePlace = {}): TableNames {
-  refuseUnknown(place);
+  // A misspelt one would put the tables where nobody looks for them.
+  refuseUnknownOptions("tables", place, ["schema", "prefix"]);
   const schema = place.schema ?? "public";
   const prefix = place.prefix ?? "queue_";
   checkIdentifier("schema", schema, MAX_IDENTIFIER_BYTES);
@@ -54,23 +56,10 @@ export function tableNames(place: TablePlace = {}): TableNames {
   });
 }
 
-/** A misspelt option would put the tables where nobody looks for them. */
-function refuseUnknown(place: unknown): void {
-  if (typeof place !== "object" || place === null)
-    throw new QueueError("INVALID_OPTION", "tables must be an object with schema and prefix.");
-  for (const option of Object.keys(place)) {
-    if (option === "schema" || option === "prefix") continue;
-    throw new QueueError(
-      "INVALID_OPTION",
-      `tables: unknown option ${JSON.stringify(option.slice(0, MAX_IDENTIFIER_BYTES))}. Known are schema, prefix.`,
-    );
-  }
-}
-
 /** No quote, no backslash: drizzle-kit writes names to migrations and snapshots as they are. */
 function checkIdentifier(option: string, value: unknown, maxBytes: number): void {
   if (typeof value === "string" && value !== "" && !/[\0"\\]/.test(value)) {
-    if (new TextEncoder().encode(value).length <= maxBytes) return;
+    if (utf8Length(value, maxBytes) <= maxBytes) return;
   }
   throw new QueueError(
     "INVALID_OPTION",

@@ -169,6 +169,81 @@ describe.each(["node-postgres", "postgres.js"] as const)("with %s", (driver) => 
     );
   });
 
+  test("so are 10,000 jobs without a key, while another session draws numbers", async () => {
+    const batch = (of: string) =>
+      Array.from(
+        { length: 10_000 },
+        (_, index) => ({ name: "report", payload: { id: `${of}${index}` } }) as const,
+      );
+    const enqueue = (of: string) =>
+      fixture.drivers[driver].transaction(async (transaction) => {
+        const { tx, sent } = countingStatements(transaction);
+        const enqueued = await queue.enqueueMany(tx, batch(of));
+        expect(sent()).toBe(1);
+        return enqueued;
+      });
+    const [a, b] = await Promise.all([enqueue("a"), enqueue("b")]);
+    const rows = await fixture.rows();
+    expect(rows).toHaveLength(20_000);
+    const payloadOf = new Map(
+      rows.map((row) => [row["id"], (row["payload"] as { id: string }).id]),
+    );
+    for (const [of, answers] of [["a", a] as const, ["b", b] as const]) {
+      const ids = answers.map(({ id }) => id);
+      expect(ids).toEqual(ids.toSorted((left, right) => left - right));
+      expect(ids.map((id) => payloadOf.get(id))).toEqual(
+        batch(of).map(({ payload }) => payload.id),
+      );
+      expect(answers.every(({ created, status }) => created && status === "queued")).toBe(true);
+    }
+  });
+
+  test.each([null, "k"])("each job of a batch keeps its own options, keys: %s", async (key) => {
+    const runAt = new Date("2031-02-03T04:05:06.789Z");
+    const all: readonly EnqueueOptions[] = [
+      { runAt, queue: 'o\'clock "q" 🙂', priority: 0, maxAttempts: 1 },
+      {},
+      { delayMs: 90_000.5 },
+      { priority: 9 },
+      { maxAttempts: 3, queue: "null" },
+      { runAt: new Date("1970-01-01T00:00:00Z") },
+    ];
+    // Whichever comes first: the others are told by what they differ in from it.
+    for (const first of all.keys()) {
+      await fixture.database.pool.query("truncate queue_jobs");
+      const turned = [...all.slice(first), ...all.slice(0, first)];
+      const items = turned.flatMap((options, index) => {
+        const idempotencyKey = key === null ? null : `${key}${index}`;
+        return [
+          { name: "keyed", payload: { id: "a" }, options: { ...options, idempotencyKey } } as const,
+          {
+            name: "anything",
+            payload: null,
+            options: { ...options, idempotencyKey: null },
+          } as const,
+        ];
+      });
+      await fixture.drivers[driver].transaction((tx) => queue.enqueueMany(tx, items));
+      const rows = (await fixture.rows()).map((row, index) => ({
+        ...row,
+        due: items[index]?.options.runAt === undefined ? row["delay_ms"] : row["available_ms"],
+      }));
+      expect(rows).toEqual(
+        items.map(({ name, payload, options }) =>
+          expect.objectContaining({
+            name,
+            payload,
+            queue: options.queue ?? (name === "keyed" ? "default" : "misc"),
+            priority: options.priority ?? (name === "keyed" ? 5 : 7),
+            max_attempts: options.maxAttempts ?? (name === "keyed" ? 10 : 2),
+            idempotency_key: options.idempotencyKey,
+            due: options.runAt?.getTime() ?? options.delayMs ?? 0,
+          }),
+        ),
+      );
+    }
+  });
+
   test("no jobs are no statement", async () => {
     await fixture.drivers[driver].transaction(async (transaction) => {
       const { tx, sent } = countingStatements(transaction);

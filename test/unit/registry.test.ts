@@ -61,7 +61,7 @@ describe("defineJob", () => {
     ["name", "report", "defineJobs({ report: defineJob("],
   ])("says where a %s belongs", (option, value, place) => {
     const spec = { payload, [option]: value };
-    for (const said of [`defineJob(): ${option}`, place])
+    for (const said of [`defineJob(): unknown option "${option}"`, place])
       expect(() => defineJob(spec)).toThrow(invalid(said));
   });
 
