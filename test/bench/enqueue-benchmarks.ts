@@ -1,5 +1,5 @@
 import { type Bench, type Benchmark, figure, interleave, type Result } from "./benchmark.js";
-import { runOnce, startChild } from "./child.js";
+import { type Child, runOnce, startChild } from "./child.js";
 import type { Entry } from "./contender.js";
 import type { EnqueueFigures, Way } from "./enqueue-process.js";
 import { ENTRIES } from "./entries.js";
@@ -64,22 +64,26 @@ const PEERS = ENTRIES.filter(
   ({ name }) => !/ceiling|best-tuned|batch|optional SQL|done: 0/.test(name),
 );
 
+const BARE = "bare insert … select of the same rows";
+
 /** Enqueueing by each library's own call, alone and in bulk. */
 export const enqueueAlone: Benchmark = {
   name: "enqueue-alone",
   title: "Enqueue by itself, and in bulk",
   async run(bench): Promise<Result> {
-    const rows: { label: string; runs: Measured[] }[] = PEERS.map(({ name }) => ({
-      label: name.replace(/,.*/, ""),
-      runs: [],
-    }));
-    await interleave([...PEERS.keys()], bench.rounds, async (index, round) => {
-      const entry = PEERS[index];
-      if (entry === undefined) return;
-      const measured = await measureAlone(bench, entry);
-      rows[index]?.runs.push(measured);
+    const contestants = [
+      ...PEERS.map((entry) => ({
+        label: entry.name.replace(/,.*/, ""),
+        measure: () => measureAlone(bench, entry),
+        runs: [] as Measured[],
+      })),
+      { label: BARE, measure: () => measureBare(bench), runs: [] as Measured[] },
+    ];
+    await interleave(contestants, bench.rounds, async ({ label, measure, runs }, round) => {
+      const measured = await measure();
+      runs.push(measured);
       bench.progress(
-        `round ${round + 1}  ${entry.name}: bulk ${Math.round(measured.bulk).toLocaleString("en-US")} jobs/s`,
+        `round ${round + 1}  ${label}: bulk ${Math.round(measured.bulk).toLocaleString("en-US")} jobs/s`,
       );
     });
     const keys = ["one", "many", "bulk", "bulkCpuUs", "bulkWal"] as const;
@@ -91,43 +95,102 @@ export const enqueueAlone: Benchmark = {
         "bulk, server CPU µs/job",
         "bulk, WAL bytes/job",
       ],
-      rows: rows.map(({ label, runs }) => ({
+      rows: contestants.map(({ label, runs }) => ({
         label,
-        cells: keys.map((key) => figure(runs.map((run) => run[key]))),
+        cells: keys.map((key) => {
+          const values = runs.flatMap((run) => run[key] ?? []);
+          return values.length === 0 ? "" : figure(values);
+        }),
       })),
-      notes: ["Each call commits by itself. In bulk: batches of 10,000 (BullMQ: 1,000)."],
+      notes: [
+        "Each call commits by itself. In bulk: batches of 10,000 (BullMQ: 1,000).",
+        "The bare insert writes the rows of drizzle-queue's table by a statement of its own, and checks and answers nothing.",
+      ],
     };
   },
 };
 
 interface Measured {
-  readonly one: number;
-  readonly many: number;
+  readonly one?: number;
+  readonly many?: number;
   readonly bulk: number;
   readonly bulkCpuUs: number;
   readonly bulkWal: number;
 }
 
-async function measureAlone({ server, jobs }: Bench, entry: Entry): Promise<Measured> {
+async function measureAlone(bench: Bench, entry: Entry): Promise<Measured> {
+  return withTables(bench, entry, async (child) => {
+    await child.call("enqueueFor", { clients: 1, forMs: 500 });
+    const one = await child.call("enqueueFor", { clients: 1, forMs: 2_000 });
+    const many = await child.call("enqueueFor", { clients: 24, forMs: 2_000 });
+    return {
+      one: (one.count / one.elapsedMs) * 1_000,
+      many: (many.count / many.elapsedMs) * 1_000,
+      ...(await bulk(bench, async () => (await child.call("seedTimed", bench.jobs)).elapsedMs)),
+    };
+  });
+}
+
+/** What each batch costs at least: the same rows in the same table, by one statement and nothing else. */
+async function measureBare(bench: Bench): Promise<Measured> {
+  const [ours] = PEERS;
+  if (ours === undefined) throw new Error("There is no entry of ours.");
+  return withTables(bench, ours, async () => {
+    const client = await bench.server.connect("alone");
+    try {
+      return await bulk(bench, async () => {
+        const beganMs = performance.now();
+        for (let first = 0; first < bench.jobs; first += BATCH) {
+          const size = Math.min(BATCH, bench.jobs - first);
+          const payloads = Array.from({ length: size }, (_, index) => ({
+            n: first + index,
+            note: "a small payload",
+          }));
+          await client.query(BARE_INSERT, [JSON.stringify(payloads)]);
+        }
+        return performance.now() - beganMs;
+      });
+    } finally {
+      await client.end();
+    }
+  });
+}
+
+/** As many rows as go in one statement of ours. */
+const BATCH = 10_000;
+
+const BARE_INSERT = `
+  insert into queue_jobs (queue, name, payload, priority, max_attempts, available_at, created_at)
+  select 'default', 'bench', payload, 5, 10, statement_timestamp(), statement_timestamp()
+  from jsonb_array_elements($1::jsonb) as payload`;
+
+async function bulk(
+  { server, jobs }: Bench,
+  insert: () => Promise<number>,
+): Promise<Pick<Measured, "bulk" | "bulkCpuUs" | "bulkWal">> {
+  const before = await server.cost();
+  const elapsedMs = await insert();
+  const cost = between(before, await server.cost());
+  return {
+    bulk: (jobs / elapsedMs) * 1_000,
+    bulkCpuUs: (cost.cpuMs * 1_000) / jobs,
+    bulkWal: cost.walBytes / jobs,
+  };
+}
+
+/** Runs something with an entry in a process of its own, on a database with its tables and nothing in them. */
+async function withTables(
+  { server }: Bench,
+  entry: Entry,
+  run: (child: Child) => Promise<Measured>,
+): Promise<Measured> {
   await server.drop("alone");
   await server.create("alone");
   const url = server.urlOf("alone");
   const child = await startChild(entry, { url, concurrency: 24, settings: entry.settings });
   try {
     await child.call("install");
-    await child.call("enqueueFor", { clients: 1, forMs: 500 });
-    const one = await child.call("enqueueFor", { clients: 1, forMs: 2_000 });
-    const many = await child.call("enqueueFor", { clients: 24, forMs: 2_000 });
-    const before = await server.cost();
-    const bulk = await child.call("seedTimed", jobs);
-    const cost = between(before, await server.cost());
-    return {
-      one: (one.count / one.elapsedMs) * 1_000,
-      many: (many.count / many.elapsedMs) * 1_000,
-      bulk: (bulk.count / bulk.elapsedMs) * 1_000,
-      bulkCpuUs: (cost.cpuMs * 1_000) / jobs,
-      bulkWal: cost.walBytes / jobs,
-    };
+    return await run(child);
   } finally {
     await child.kill();
     await server.drop("alone");
