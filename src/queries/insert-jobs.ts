@@ -103,7 +103,7 @@ select (select string_agg(case when id in (select id from job) then id::text els
 
 /**
  * Without keys there is nothing to look up, to hash, or to sort, which took 8 of
- * 19 µs per job: this costs the server no more than a bare insert of the same rows.
+ * the server's 19 µs per job: what is left is 10 to 25 % above a bare insert.
  */
 const PLAIN = `
 with job as (${INSERT_PLAIN})
