@@ -10,6 +10,7 @@ import {
   startPostgresServer,
 } from "../../examples/support/postgres-server.js";
 import { bundleFleet } from "./fleet/bundle.js";
+import { contest } from "./fleet/contest.js";
 import { countJobs, type Progress, progress } from "./fleet/count-jobs.js";
 import { createFleet, type Fleet } from "./fleet/fleet.js";
 import { createNemesis, type Nemesis } from "./fleet/nemesis.js";
@@ -23,6 +24,7 @@ import { createLedger } from "./ledger/ledger-tables.js";
 import type { RunFacts } from "./ledger/read-ledger.js";
 import type { FaultPlan } from "./plan/fault.js";
 import type { Level } from "./plan/level.js";
+import { slots } from "./plan/make-plan.js";
 import { type Contender, machineMs } from "./programs/surroundings.js";
 import { createProxy, type Proxy } from "./proxy/proxy.js";
 
@@ -115,6 +117,7 @@ async function conduct(parts: Parts): Promise<void> {
     journal,
     contender: options.contender,
   });
+  contest(proxy, slots("w", level.workers), level.leaseMs);
   const nemesis = createNemesis({
     plan,
     fleet,

@@ -62,7 +62,7 @@ function endingOf(versions: readonly AuditEntry[]): Ending {
 
 /** Whether the handlers of a kind write their effect through `commit`. */
 export const commits = (kind: OrderKind): boolean =>
-  !["settle", "keyed-settle", "hopeless", "hanging", "poison"].includes(kind);
+  !["settle", "keyed-settle", "contested-settle", "hopeless", "hanging", "poison"].includes(kind);
 
 /** Whether a row change took a job, as opposed to renewing or ending it. */
 export const isClaim = ({ old, new: now }: AuditEntry): boolean =>

@@ -38,7 +38,7 @@ const T0: Level = {
   terms: 4,
   connectionFaults: 60,
   commitFaults: 12,
-  lateFaults: 12,
+  lateFaults: 6,
   restarts: 2,
   terminations: 2,
   hostilePhases: 0,

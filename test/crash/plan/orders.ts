@@ -26,6 +26,9 @@ export type OrderKind =
   | "snoozing"
   /** Takes its time within its commit. */
   | "slow-commit"
+  /** Its first holder's words arrive while another holds it: a commit's, or those of settling. */
+  | "contested"
+  | "contested-settle"
   /** Enqueues another job in its commit. */
   | "parent"
   | "nasty";
@@ -66,6 +69,8 @@ const MIX: readonly (readonly [OrderKind, number])[] = [
   ["long", 4],
   ["blocking", 2],
   ["hanging", 5],
+  ["contested", 2.5],
+  ["contested-settle", 2.5],
   // Each kills three processes; more of them would leave no time for other faults.
   ["poison", 1],
 ];
@@ -109,9 +114,14 @@ function mixed(level: Level, seed: number): Order[] {
   const random = createRandom(seed ^ 0x5eed);
   const kinds = random.shuffle(kindsOf(level.jobs));
   const spanMs = level.chaosMs * 0.92;
+  const turns = kinds.filter(isContested).length;
+  let turnsTaken = 0;
+  // One after another: where all processes contend at once, nobody is left to take over.
+  const turn = (): number => Math.round(spanMs * (0.1 + (0.6 * turnsTaken++) / turns));
   return kinds
     .flatMap((kind, index) => {
       const order = makeOrder(random, level, { no: index + 1, kind, spanMs });
+      if (isContested(kind)) return [{ ...order, rollsBack: false, atMs: turn() }];
       if (kind !== "keyed" && kind !== "keyed-settle") return [order];
       // Every producer enqueues it, at about the same time.
       return Array.from({ length: level.producers }, (_, producer) => ({
@@ -123,6 +133,8 @@ function mixed(level: Level, seed: number): Order[] {
     })
     .sort((a, b) => a.atMs - b.atMs);
 }
+
+const isContested = (kind: OrderKind): boolean => kind.startsWith("contested");
 
 function kindsOf(jobs: number): OrderKind[] {
   const special = MIX.flatMap(([kind, share]) =>

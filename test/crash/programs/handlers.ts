@@ -5,6 +5,7 @@ import { type NodePgDatabase } from "drizzle-orm/node-postgres";
 import { FailJob, SnoozeJob } from "drizzle-queue";
 import type { HandlerJob } from "drizzle-queue/worker";
 import type pg from "pg";
+import { contestedText, LINGER_MS } from "../fleet/contest.js";
 import type { AttemptEntry } from "../ledger/entries.js";
 import type { Journal } from "../ledger/journal.js";
 import { ACCOUNTS } from "../ledger/ledger-tables.js";
@@ -85,6 +86,14 @@ export function createHandlers(tools: HandlerTools) {
         await pauseFor(attempt.payload.workMs);
       }),
     ),
+    contested: tell(async (attempt) => {
+      await contend(attempt);
+      await attempt.commit((tx) => effect(tx, attempt));
+    }),
+    "contested-settle": tell(async (attempt) => {
+      await tellOutside(attempt);
+      await contend(attempt);
+    }),
     parent: tell(async (attempt) => attempt.commit((tx) => effectWithChild(tx, attempt))),
     nasty: tell(async (attempt) => {
       const { no, text } = attempt.payload;
@@ -94,8 +103,6 @@ export function createHandlers(tools: HandlerTools) {
     }),
     settle: tell(async (attempt) => {
       await tellOutside(attempt);
-      // Whoever takes over is still at it when the late word of the former holder arrives.
-      if (attempt.job.attempt > 1) await pauseFor(tools.leaseMs * 0.8);
       return { no: attempt.payload.no };
     }) as (context: unknown) => Promise<{ no: number }>,
     "keyed-settle": tell(async (attempt) => void (await tellOutside(attempt))),
@@ -146,6 +153,12 @@ function howOf(error: unknown, signal: AbortSignal): string {
     readonly cause?: { readonly code?: string };
   };
   return reason ?? code ?? cause?.code ?? name ?? typeof error;
+}
+
+/** The words of a contested job's holder are late; whoever follows him is still at it when they arrive. */
+async function contend({ payload, job, tools }: Attempt): Promise<void> {
+  await tools.outside.query(contestedText(payload.no));
+  if (job.attempt > 1) await pauseFor(LINGER_MS);
 }
 
 /** Keeps the process's only thread busy, as a large synchronous computation does. */

@@ -45,6 +45,9 @@ export function createCrashQueue({ leaseMs }: Pick<Level, "leaseMs">) {
     blocking: defineJob(usual),
     snoozing: defineJob({ ...usual, queue: "second" }),
     "slow-commit": defineJob(usual),
+    // First of all: whoever takes them over has to do so at once.
+    contested: defineJob({ ...usual, priority: 0 }),
+    "contested-settle": defineJob({ ...usual, priority: 0 }),
     parent: defineJob({ ...usual, priority: 3 }),
     nasty: defineJob(usual),
     keyed: defineJob({ ...usual, idempotencyKey: key }),

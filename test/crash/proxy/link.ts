@@ -44,6 +44,8 @@ export interface Link {
   halve(): void;
   delay(direction: Direction, ms: number): void;
   swallow(direction: Direction, isSwallowing: boolean): void;
+  /** What waits on its way to the server arrives now. */
+  release(): void;
   /** Acts on the first message that `trap` wants. */
   arm(trap: Trap): void;
 }
@@ -71,7 +73,7 @@ interface Lane {
   isSwallowing: boolean;
   heldUntilMs: number;
   timer: NodeJS.Timeout | undefined;
-  readonly waiting: { readonly bytes: Buffer | undefined; readonly dueMs: number }[];
+  readonly waiting: { readonly bytes: Buffer | undefined; dueMs: number }[];
 }
 
 /** Joins a client with a server and passes on whole messages, in order, as far as faults let them. */
@@ -169,6 +171,12 @@ export function createLink(id: number, client: Socket, server: Socket, watcher: 
     swallow(direction, isSwallowing) {
       lanes[direction].isSwallowing = isSwallowing;
       if (!isSwallowing) deliver(lanes[direction]);
+    },
+    release() {
+      const way = lanes.toServer;
+      way.heldUntilMs = 0;
+      for (const message of way.waiting) message.dueMs = 0;
+      deliver(way);
     },
     arm(trap) {
       traps.add(trap);

@@ -13,6 +13,8 @@ export interface Proxy {
   refuse(slot: Slot, isRefusing: boolean): void;
   /** Statements of a process on connections of this kind arrive at this time, on the local clock. */
   holdUntil(slot: Slot, kind: ConnectionKind, untilMs: number): void;
+  /** What is on its way from a process arrives now, and its statements are held no longer. */
+  release(slot: Slot): void;
   /** How long ago a process sent its last statement on a connection of this kind, in milliseconds. */
   silentMs(slot: Slot, kind: ConnectionKind): number;
   /** Shows every statement of a process, before it is carried out, to this function. */
@@ -106,6 +108,11 @@ export function createProxy(targetUrl: string): Proxy {
       if (port !== undefined) port.isRefusing = isRefusing;
     },
     holdUntil: (slot, kind, untilMs) => void heldUntilMs.set(`${slot} ${kind}`, untilMs),
+    release(slot) {
+      for (const place of heldUntilMs.keys())
+        if (place.startsWith(`${slot} `)) heldUntilMs.delete(place);
+      for (const link of ports.get(slot)?.links ?? []) link.release();
+    },
     silentMs: (slot, kind) =>
       performance.now() - (lastAskedMs.get(`${slot} ${kind}`) ?? Number.NEGATIVE_INFINITY),
     intercept: (slot, trap) => void traps.set(slot, trap),
