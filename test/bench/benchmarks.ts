@@ -30,18 +30,18 @@ const plan = (benchmark: Benchmark, jobs: number, rounds: number, minutes: numbe
 
 /** All of them, in the report's order. What has a share takes about half an hour in all. */
 export const BENCHMARKS: readonly Planned[] = [
-  plan(drainNoOp, 100_000, 3, 6),
+  plan(drainNoOp, 100_000, 3, 5),
   plan(drainBusy, 10_000, 2, 2),
-  plan(openTransaction, 60_000, 2, 2),
+  plan(openTransaction, 40_000, 2, 1.5),
   plan(enqueueInTransaction, 0, 2, 0.6),
   plan(enqueueAlone, 30_000, 2, 1.5),
-  plan(latencyIdle, 0, 2, 2),
+  plan(latencyIdle, 0, 2, 1.6),
   plan(latencyLoaded, 0, 2, 1.5),
   plan(punctuality, 0, 2, 1.5),
   plan(lateCommits, 0, 2, 1),
   plan(idle, 0, 1, 1.5),
-  plan(processes, 10_000, 2, 1.5),
-  plan(claimCost, 100_000, 2, 2.5),
+  plan(processes, 10_000, 2, 1.2),
+  plan(claimCost, 100_000, 2, 2.2),
   plan(commits, 10_000, 3, 0.6),
   plan(notifyCost, 0, 2, 0.8),
   plan(memory, 100_000, 1, 2.5),

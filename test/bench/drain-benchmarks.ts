@@ -18,7 +18,7 @@ interface Line {
 
 /** Nobody is given longer than this for one drain: the slow are measured by what they got done. */
 const CAP_MS = 20_000;
-const CAP_OF_SLOW_MS = 6_000;
+const CAP_OF_SLOW_MS = 4_000;
 
 const capOf = ({ isSlow }: Entry): number => (isSlow === true ? CAP_OF_SLOW_MS : CAP_MS);
 

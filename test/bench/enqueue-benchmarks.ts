@@ -2,8 +2,8 @@ import { type Bench, type Benchmark, figure, interleave, type Result } from "./b
 import { type Child, runOnce, startChild } from "./child.js";
 import type { Entry } from "./contender.js";
 import type { EnqueueFigures, Way } from "./enqueue-process.js";
-import { ENTRIES } from "./entries.js";
 import { between } from "./server.js";
+import type { Store } from "./store.js";
 
 const WAYS: readonly (readonly [Way, string])[] = [
   ["nothing", "no job"],
@@ -60,9 +60,8 @@ export const enqueueInTransaction: Benchmark = {
   },
 };
 
-const PEERS = ENTRIES.filter(
-  ({ name }) => !/ceiling|best-tuned|batch|optional SQL|done: 0/.test(name),
-);
+/** Each library once: what a worker is set to makes no difference. */
+const EACH = /kept \(default\)$|, default$|^BullMQ/;
 
 const BARE = "bare insert … select of the same rows";
 
@@ -72,7 +71,7 @@ export const enqueueAlone: Benchmark = {
   title: "Enqueue by itself, and in bulk",
   async run(bench): Promise<Result> {
     const contestants = [
-      ...PEERS.map((entry) => ({
+      ...bench.entries(EACH).map((entry) => ({
         label: entry.name.replace(/,.*/, ""),
         measure: () => measureAlone(bench, entry),
         runs: [] as Measured[],
@@ -126,19 +125,23 @@ async function measureAlone(bench: Bench, entry: Entry): Promise<Measured> {
     return {
       one: (one.count / one.elapsedMs) * 1_000,
       many: (many.count / many.elapsedMs) * 1_000,
-      ...(await bulk(bench, async () => (await child.call("seedTimed", bench.jobs)).elapsedMs)),
+      ...(await bulk(
+        bench,
+        bench.storeOf(entry),
+        async () => (await child.call("seedTimed", bench.jobs)).elapsedMs,
+      )),
     };
   });
 }
 
 /** What each batch costs at least: the same rows in the same table, by one statement and nothing else. */
 async function measureBare(bench: Bench): Promise<Measured> {
-  const [ours] = PEERS;
+  const [ours] = bench.entries(EACH);
   if (ours === undefined) throw new Error("There is no entry of ours.");
   return withTables(bench, ours, async () => {
     const client = await bench.server.connect("alone");
     try {
-      return await bulk(bench, async () => {
+      return await bulk(bench, bench.server, async () => {
         const beganMs = performance.now();
         for (let first = 0; first < bench.jobs; first += BATCH) {
           const size = Math.min(BATCH, bench.jobs - first);
@@ -165,12 +168,13 @@ const BARE_INSERT = `
   from jsonb_array_elements($1::jsonb) as payload`;
 
 async function bulk(
-  { server, jobs }: Bench,
+  { jobs }: Bench,
+  store: Store,
   insert: () => Promise<number>,
 ): Promise<Pick<Measured, "bulk" | "bulkCpuUs" | "bulkWal">> {
-  const before = await server.cost();
+  const before = await store.cost();
   const elapsedMs = await insert();
-  const cost = between(before, await server.cost());
+  const cost = between(before, await store.cost());
   return {
     bulk: (jobs / elapsedMs) * 1_000,
     bulkCpuUs: (cost.cpuMs * 1_000) / jobs,
@@ -180,19 +184,20 @@ async function bulk(
 
 /** Runs something with an entry in a process of its own, on a database with its tables and nothing in them. */
 async function withTables(
-  { server }: Bench,
+  bench: Bench,
   entry: Entry,
   run: (child: Child) => Promise<Measured>,
 ): Promise<Measured> {
-  await server.drop("alone");
-  await server.create("alone");
-  const url = server.urlOf("alone");
+  const store = bench.storeOf(entry);
+  await store.drop("alone");
+  await store.create("alone");
+  const url = store.urlOf("alone");
   const child = await startChild(entry, { url, concurrency: 24, settings: entry.settings });
   try {
     await child.call("install");
     return await run(child);
   } finally {
     await child.kill();
-    await server.drop("alone");
+    await store.drop("alone");
   }
 }

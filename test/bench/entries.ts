@@ -90,6 +90,7 @@ export const ENTRIES: readonly Entry[] = [
 /** Measured where a Redis server is installed. */
 export const REDIS_ENTRY: Entry = {
   name: "BullMQ on Redis",
+  isSlow: true,
   module: "peers/bullmq.js",
   family: "bullmq_redis",
   settings: {},

@@ -24,7 +24,7 @@ async function measure(bench: Bench, entry: Entry, load: Load): Promise<Delays> 
   const { handlerMs, since, entries: _, notes: __, ...task } = load;
   return withLive(bench, entry, handlerMs, async ({ worker, producer }) => {
     // Whatever is done once is not what is measured.
-    await sleep(2_500);
+    await sleep(1_500);
     const produced = await producer.call("produce", task);
     await untilHandled(worker, task.count, (task.delayMs ?? 0) + 10_000);
     return delays(produced, await worker.call("startedAt"), since);
@@ -61,7 +61,7 @@ export const latencyIdle = latencyBenchmark("latency", "Enqueue to start, idle",
   perSecond: 8,
   handlerMs: 0,
   since: "calledAt",
-  entries: /kept \(default\)|^graphile|^pg-boss, default|^BullMQ/,
+  entries: /default|^BullMQ/,
   notes: [
     COMMON,
     "60 jobs a round at 8 a second, so p99 is nearly the longest; handlers that do nothing. From the call to enqueue on.",
@@ -70,14 +70,14 @@ export const latencyIdle = latencyBenchmark("latency", "Enqueue to start, idle",
 
 /** The same while there is a steady stream of work. */
 export const latencyLoaded = latencyBenchmark("latency-loaded", "Enqueue to start, under load", {
-  count: 3_000,
+  count: 2_000,
   perSecond: 400,
   handlerMs: 5,
   since: "calledAt",
-  entries: /kept \(default\)|^graphile|^pg-boss, batch|^BullMQ/,
+  entries: /kept \(default\)|worker, default|^pg-boss, batch|^BullMQ/,
   notes: [
     COMMON,
-    "3,000 jobs at 400 a second, about half of what the slowest shown can carry; handlers of 5 ms. From the call to enqueue on. pg-boss by default runs 12 jobs a second and is left out.",
+    "2,000 jobs at 400 a second, about half of what the slowest shown can carry; handlers of 5 ms. From the call to enqueue on. pg-boss by default runs 12 jobs a second and is left out.",
   ],
 });
 
@@ -88,7 +88,7 @@ export const punctuality = latencyBenchmark("punctuality", "Scheduled jobs: due 
   delayMs: 3_000,
   handlerMs: 0,
   since: "dueAt",
-  entries: /kept \(default\)|^graphile|^pg-boss, default|^BullMQ/,
+  entries: /default|^BullMQ/,
   notes: [
     COMMON,
     "80 jobs, each due 3 s after its enqueue, on an otherwise idle worker. From the moment it was due on; a negative figure: too early, by what a date in milliseconds cuts off.",

@@ -12,7 +12,7 @@ export const processes: Benchmark = {
   title: "1, 2 and 4 worker processes, handlers of 5 ms",
   async run(bench): Promise<Result> {
     const jobs = Math.min(bench.jobs, 30_000);
-    const entries = bench.entries(/^drizzle-queue, done: 0(, optional SQL)?$|tuned|batch/);
+    const entries = bench.entries(/^drizzle-queue, done: 0$|tuned|batch/);
     const counts = [1, 2, 4];
     const lines = entries.flatMap((entry) => counts.map((count) => ({ entry, count })));
     const rates = new Map(lines.map((line) => [line, [] as number[]]));

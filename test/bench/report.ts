@@ -46,7 +46,7 @@ function goalsSection(outcomes: readonly Outcome[]): string {
   ]);
   return `## Goals
 
-Set before anything was measured. Ratios are taken round by round.
+Set before the library was measured. Ratios are taken round by round.
 
 ${table(["what", "goal", "measured", "reached"], rows)}`;
 }
