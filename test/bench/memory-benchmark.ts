@@ -27,6 +27,7 @@ function memoryBenchmark(name: string, title: string, entries: RegExp): Benchmar
         notes: [
           `${(bench.jobs * 10).toLocaleString("en-US")} jobs in ten portions, enqueued while the worker runs them; handlers that do nothing. Measured once.`,
           "Heap: after a collection, in the worker's process. Table: that of the jobs, with autovacuum as it is by default.",
+          "Resident: an import of drizzle-orm/node-postgres alone took 284 MiB in the same Node, one of pg 53, one of nothing 42.",
         ],
       };
     },
