@@ -1,3 +1,4 @@
+import { backendIsThere } from "../queries/backend-is-there.js";
 import { drizzleExecutor, type Executor } from "../queries/executor.js";
 import type { GuardAnswer, GuardedAttempt } from "../queries/guard-job.js";
 import { limitTransaction } from "../queries/limit-transaction.js";
@@ -7,6 +8,7 @@ import { jittered, monotonicMs } from "./clock.js";
 import type { Transact } from "./drivers/transact.js";
 import { attemptError, type HeldJob, leaseEndMs } from "./held-job.js";
 import { isAnswered } from "./sql-errors.js";
+import { watchTransaction } from "./transaction-watch.js";
 
 /**
  * Invariant: of all attempts at a job at most one commits its effects, since
@@ -28,6 +30,9 @@ export interface CommitOptions {
   readonly resultText: (held: HeldJob, result: unknown) => string | null;
 }
 
+/** How often at most the server is asked whether a transaction is still there, in milliseconds. */
+const WATCH_MS = 10_000;
+
 /** Runs an app's effect and completes its job in one transaction. */
 export type CommitJob = (held: HeldJob, effect: (tx: never) => unknown) => Promise<unknown>;
 
@@ -38,11 +43,19 @@ export function createCommit(options: CommitOptions): CommitJob {
     held.commit = "committing";
     let transactionId: string | undefined;
     let result: unknown;
+    let unwatch = (): void => {};
     try {
-      await options.transact(options.db, async (tx, isLost) => {
+      await options.transact(options.db, async (tx, { isLost, giveUp }) => {
         // The app's pool may have kept it waiting for long.
         refuseWhenAborted(held);
-        await limitTransaction(drizzleExecutor(tx), leaseEndMs(held) - monotonicMs());
+        let backend: number | undefined;
+        if (giveUp !== undefined) {
+          const { leaseMs } = held.definition;
+          const isOver = () => isTransactionOver(options.own, { backend, transactionId, leaseMs });
+          const everyMs = Math.min(WATCH_MS, leaseMs);
+          unwatch = watchTransaction({ everyMs, isOver, giveUp });
+        }
+        backend = await limitTransaction(drizzleExecutor(tx), leaseEndMs(held) - monotonicMs());
         result = await effect(tx as never);
         if (isLost()) throw new Error("The connection was lost before the effect was complete.");
         transactionId = await complete(options, held, drizzleExecutor(tx), result);
@@ -55,8 +68,27 @@ export function createCommit(options: CommitOptions): CommitJob {
       else await resolve(options.own, held, transactionId);
       if (heldCommit(held) === "committed") return result;
       throw error;
+    } finally {
+      unwatch();
     }
   };
+}
+
+/** What is known of a transaction so far. */
+interface KnownTransaction {
+  readonly backend: number | undefined;
+  readonly transactionId: string | undefined;
+  readonly leaseMs: number;
+}
+
+/** Whether the server has ended the transaction, or has not even answered its first statement. */
+async function isTransactionOver(
+  own: Executor,
+  { backend, transactionId, leaseMs }: KnownTransaction,
+): Promise<boolean> {
+  if (transactionId !== undefined)
+    return (await transactionStatus(own, transactionId)) !== "in progress";
+  return backend === undefined || !(await backendIsThere(own, backend, leaseMs));
 }
 
 /** Read through a function: the compiler would keep what it saw assigned before the await. */
@@ -105,16 +137,16 @@ async function complete(
   }
 }
 
-/** Asks what became of the transaction until the server knows, or the lease has run out. */
+/** Asks what became of the transaction, until the server knows or the lease has run out; once in any case. */
 async function resolve(own: Executor, held: HeldJob, transactionId: string): Promise<void> {
   held.commit = "unknown";
-  while (monotonicMs() < leaseEndMs(held)) {
+  do {
     const status = await statusOrError(own, transactionId);
     if (status === "committed") held.commit = "committed";
     if (status === "aborted") held.commit = "none";
     if (status === "committed" || status === "aborted" || status === "unknown") return;
     await new Promise((done) => setTimeout(done, jittered(100)));
-  }
+  } while (monotonicMs() < leaseEndMs(held));
 }
 
 async function statusOrError(

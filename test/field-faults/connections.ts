@@ -32,12 +32,18 @@ export const CONNECTIONS: readonly FieldFault[] = [
     fault:
       "Packets are swallowed in the middle of a query: its promise never settles, and the loop that awaits it stands still.",
     outcome:
-      "Every statement of the worker has a deadline of its own; the connection is dropped and made anew.",
+      "Every statement of the worker has a deadline of its own, and every commit a watch; the connection is dropped and made anew.",
     seen: ["brianc/node-postgres#3399", "porsager/postgres#1089", "riverqueue/river#1251"],
-    tests: testsIn(
-      "worker/connections.test.ts",
-      "tells its handlers in time, and works again once it is healed",
-    ),
+    tests: [
+      ...testsIn(
+        "worker/connections.test.ts",
+        "tells its handlers in time, and works again once it is healed",
+      ),
+      ...testsIn(
+        "worker/half-open-commits.test.ts",
+        "on $driver a commit without a timeout whose connection falls silent $when gives back its slot; the effect is there once",
+      ),
+    ],
   },
   {
     id: "B29",

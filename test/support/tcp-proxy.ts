@@ -9,6 +9,8 @@ export interface ProxiedConnection {
   readonly id: number;
   /** Ends it at once on both sides, as a broken network does. */
   cut(): void;
+  /** Loses everything from now on, both ways, and that it has ended, too: each side is left believing in the other. */
+  silence(): void;
 }
 
 /** Looks at bytes before they are passed on, and says whether they are. */
@@ -113,8 +115,13 @@ export async function createTcpProxy(targetUrl: string): Promise<TcpProxy> {
 }
 
 function join(id: number, client: Socket, upstream: Socket, network: Network): Pair {
-  const connection: ProxiedConnection = {
+  let isSilent = false;
+  const connection: Connection = {
     id,
+    silence() {
+      isSilent = true;
+    },
+    isSilent: () => isSilent,
     cut() {
       client.resetAndDestroy();
       upstream.resetAndDestroy();
@@ -141,6 +148,10 @@ function join(id: number, client: Socket, upstream: Socket, network: Network): P
   };
 }
 
+interface Connection extends ProxiedConnection {
+  isSilent(): boolean;
+}
+
 interface Way {
   readonly from: Socket;
   readonly to: Socket;
@@ -155,7 +166,7 @@ interface Parcel {
 /** Passes on one direction in order; returns a function to go on after `swallow`. */
 function forward(
   { from, to, direction }: Way,
-  connection: ProxiedConnection,
+  connection: Connection,
   network: Network,
 ): () => void {
   const parcels: Parcel[] = [];
@@ -172,6 +183,7 @@ function forward(
         return;
       }
       parcels.shift();
+      if (connection.isSilent()) continue;
       if (next.chunk === undefined) to.end();
       else if (network.look?.(next.chunk, direction, connection) !== "drop") to.write(next.chunk);
     }
@@ -186,7 +198,7 @@ function forward(
   from.on("end", () => accept(undefined));
   // A swallowed end stays unknown to the other side, as it would with a cable pulled.
   from.on("close", (hadError: boolean) => {
-    if (hadError && !network.held.has(direction)) to.destroy();
+    if (hadError && !network.held.has(direction) && !connection.isSilent()) to.destroy();
   });
   return deliver;
 }

@@ -43,7 +43,8 @@ export const DRIVERS: readonly DriverUnderTest[] = [
         onnotice: () => undefined,
       });
       const db = drizzlePostgresJs(client) as unknown as AppDatabase["db"];
-      return { db, close: () => client.end() };
+      // Without a timeout it waits for ever for a transaction whose connection was lost.
+      return { db, close: () => client.end({ timeout: 1 }) };
     },
   },
 ];

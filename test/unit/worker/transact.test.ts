@@ -52,7 +52,7 @@ test("work that goes on after the loss is told of it, and sends nothing any more
     goOn = resolve;
   });
   const seen: boolean[] = [];
-  const outcome = transactOf(driver)(db, async (_tx, isLost) => {
+  const outcome = transactOf(driver)(db, async (_tx, { isLost }) => {
     seen.push(isLost());
     await paused;
     seen.push(isLost());
@@ -74,4 +74,32 @@ test("an error of the work itself rolls back at once, and success commits", asyn
   await transactOf(driver)(fine.db, () => Promise.resolve());
   await settle();
   expect([failing.callbacks, fine.callbacks]).toEqual([["rollback"], ["commit"]]);
+});
+
+test("on node-postgres the pool is as it was, and a connection that is given up is destroyed", async () => {
+  const destroyed: unknown[] = [];
+  const client = { connection: { stream: { destroy: (reason: Error) => destroyed.push(reason) } } };
+  class Pool {
+    connect() {
+      return Promise.resolve(client);
+    }
+  }
+  const pool = new Pool();
+  const reason = new Error("silent");
+  const database = {
+    $client: pool,
+    async transaction(run: (tx: PgTransaction) => Promise<unknown>) {
+      await pool.connect();
+      return run(tx);
+    },
+  } as unknown as PgDatabase;
+  const nodePostgres = transactOf({ kind: "node-postgres" } as Driver);
+  const outcome = nodePostgres(database, async (_tx, { giveUp, isLost }) => {
+    expect(isLost()).toBe(false);
+    giveUp?.(reason);
+    expect(isLost()).toBe(true);
+  });
+  expect(Object.keys(pool)).toEqual([]);
+  await expect(outcome).rejects.toBe(reason);
+  expect(destroyed).toEqual([reason]);
 });
