@@ -108,6 +108,11 @@ export function createHoldings(options: HoldingsOptions): Holdings {
   /** A commit that hangs must not hold its job; if it comes through after all, the server lets one of the two win. */
   const giveUp = (job: HeldJob): void => end(job, outcomeOf(job.abortReason, job));
 
+  const holdsSuspect = (): boolean => {
+    for (const { job } of held.values()) if (isSuspect(job)) return true;
+    return false;
+  };
+
   const giveBack = (job: HeldJob): void => {
     released += 1;
     end(job, { kind: "release" });
@@ -164,7 +169,7 @@ export function createHoldings(options: HoldingsOptions): Holdings {
         free: slots.free(),
         // Half of it is used up before more is fetched: a statement for each job would cost more than it hides.
         ahead: waiting > ahead / 2 ? 0 : ahead - waiting,
-        holdsSuspect: [...held.values()].some(({ job }) => isSuspect(job)),
+        holdsSuspect: holdsSuspect(),
       };
     },
     lose,

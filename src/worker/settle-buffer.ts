@@ -48,7 +48,7 @@ export interface SettleBuffer {
   size(): number;
 }
 
-/** How long an outcome waits for others, in milliseconds. */
+/** How long an outcome waits for others, or after an answer for a claim to travel with, in milliseconds. */
 const GATHER_MS = 2;
 /** The most outcomes in one statement. */
 const MAX_BATCH = 250;
@@ -149,6 +149,7 @@ export function createSettleBuffer(options: SettleBufferOptions): SettleBuffer {
     },
     nextMs,
     answered(batch, unsettled) {
+      gatheringSinceMs = monotonicMs();
       for (const settling of batch) answer(settling, unsettled.get(settling.held.job.id));
     },
     errored(batch, error, isAlone) {

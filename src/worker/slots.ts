@@ -4,6 +4,13 @@ import { eventAttempt, type HeldJob } from "./held-job.js";
 /** How long a handler may go on after it was told to end before its slot is given to others, in milliseconds. */
 const STUCK_AFTER_MS = 5_000;
 
+/**
+ * How many handlers start in one turn of the event loop, or as many as there are slots. Short
+ * ones follow each other without a turn in between: the whole line would be run before the next
+ * statement leaves, and server and process would wait for each other by turns.
+ */
+const STARTS_PER_TURN = 50;
+
 /** The places in which handlers run, and the jobs that wait for one. */
 export interface Slots {
   /** Starts jobs as far as slots are free, and keeps the others in line. */
@@ -48,11 +55,25 @@ export function createSlots(options: SlotsOptions): Slots {
   /** Jobs that were fetched ahead. */
   const ahead = createLine();
   let onIdle: (() => void)[] = [];
+  const startsPerTurn = Math.max(concurrency, STARTS_PER_TURN);
+  let startsInTurn = 0;
+
+  const takeTurn = (): void => {
+    startsInTurn = 0;
+    fill();
+  };
+
+  const free = (): number => {
+    const inLine = promised.length() + (options.yields() ? 0 : ahead.length());
+    return Math.max(0, concurrency - running.size - inLine);
+  };
 
   const fill = (): void => {
-    while (running.size < concurrency) {
+    while (running.size < concurrency && startsInTurn < startsPerTurn) {
       const held = promised.next() ?? (options.yields() ? undefined : ahead.next());
       if (held === undefined) return;
+      if (startsInTurn === 0) setImmediate(takeTurn);
+      startsInTurn += 1;
       running.add(held);
       void start(held);
     }
@@ -63,7 +84,7 @@ export function createSlots(options: SlotsOptions): Slots {
     const wasCounted = running.delete(held);
     stuck.delete(held);
     if (wasCounted) fill();
-    if (running.size < concurrency) onFree();
+    if (free() > 0) onFree();
     if (running.size + stuck.size === 0) {
       for (const resolve of onIdle) resolve();
       onIdle = [];
@@ -81,7 +102,7 @@ export function createSlots(options: SlotsOptions): Slots {
       fill();
     },
     withdraw: () => [...promised.clear(), ...ahead.clear()],
-    free: () => Math.max(0, concurrency - running.size - promised.length()),
+    free,
     waiting: ahead.length,
     isBusy: () => running.size + promised.length() + ahead.length() > 0,
     running: () => [...running, ...stuck],
