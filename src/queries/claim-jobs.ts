@@ -170,6 +170,9 @@ const sweptRow = `
   and available_at <= statement_timestamp()
   and (lease_until is null or ((select is_on from sweep) and lease_until <= statement_timestamp()))`;
 
+/** Whether a lost job may have another attempt; else it is ended, not run, and needs no slot. */
+const goesOn = `attempts < max_attempts and cancel_requested_at is null`;
+
 /** A job whose lease ran out twice or more may be what kills its workers. */
 const suspicion = `expired_leases + (lease_until is not null)::int`;
 
@@ -194,8 +197,7 @@ const sweepParts = `
     select job.*, (job.available_at, job.id) <= (bound.floor_at, bound.floor_id) as is_below
     from (select * from bound order by place) as bound
     cross join lateral (
-      -- One without an attempt left is ended, not run: it needs no slot.
-      select id, available_at, (attempts = 0 and max_attempts > 1 and lease_until is null) or attempts >= max_attempts as may_wait,
+      select id, available_at, (attempts = 0 and max_attempts > 1 and lease_until is null) or not (${goesOn}) as may_wait,
         lease_until is not null or attempts >= max_attempts as is_lost
       from {jobs}
       where ${claimable.replaceAll("request.", "bound.")} and ${sweptRow} and ${suspicion} < 2
@@ -239,14 +241,14 @@ const sweepParts = `
     where id = any(array(select id from chosen where not is_lost))
     returning ${claimedColumns}, false as is_recovered
   ),
-  -- Recovery is the claim: there is no reaper that could die. A job without an attempt left ends here.
+  -- Recovery is the claim: there is no reaper that could die. A job without an attempt left ends here, and one that is to be cancelled.
   recovered as (
     update {jobs} as job
-    set status = case when attempts < max_attempts then 'running' else 'failed' end,
-      outcome = case when attempts < max_attempts then null else 'failed' end,
-      finished_at = case when attempts < max_attempts then null else statement_timestamp() end,
-      lease_until = case when attempts < max_attempts then ${leaseEnd} end,
-      attempts = least(attempts + 1, max_attempts),
+    set status = case when ${goesOn} then 'running' when cancel_requested_at is null then 'failed' else 'cancelled' end,
+      outcome = case when ${goesOn} then null when cancel_requested_at is null then 'failed' else 'cancelled' end,
+      finished_at = case when ${goesOn} then null else statement_timestamp() end,
+      lease_until = case when ${goesOn} then ${leaseEnd} end,
+      attempts = attempts + (${goesOn})::int,
       expired_leases = least(expired_leases + (lease_until is not null)::int, 32767),
       lease_version = lease_version + 1, locked_by = $worker, started_at = statement_timestamp(),
       last_error = 'LEASE_EXPIRED: the worker that held this job was lost',

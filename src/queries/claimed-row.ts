@@ -27,8 +27,8 @@ export interface ClaimedJob {
 /** What a claim found. */
 export interface ClaimAnswer {
   readonly jobs: readonly ClaimedJob[];
-  /** Jobs that had no attempt left when their lease ran out; they are failed now. */
-  readonly exhausted: readonly ClaimedJob[];
+  /** Jobs whose lease ran out and that are not to run again; they are ended now. */
+  readonly ended: readonly EndedJob[];
   /** The server's clock, in microseconds since 1970. */
   readonly nowUs: number;
   /** When the next job becomes due, if asked and if there is one. */
@@ -41,6 +41,11 @@ export interface ClaimAnswer {
   readonly passedOver: PassedOver | undefined;
 }
 
+/** A lost job that had no attempt left, or that somebody had asked to cancel. */
+export interface EndedJob extends ClaimedJob {
+  readonly outcome: "failed" | "cancelled";
+}
+
 /** Where a job is that was passed over. */
 export interface PassedOver {
   readonly place: Place;
@@ -51,13 +56,14 @@ export interface PassedOver {
 /** Reads the rows of a statement that claims; rows of its settling parts are passed over. */
 export function readClaim(rows: readonly Row[]): ClaimAnswer {
   const jobs: ClaimedJob[] = [];
-  const exhausted: ClaimedJob[] = [];
+  const ended: EndedJob[] = [];
   let clock: Row | undefined;
   for (const row of rows) {
     if (row["now_us"] !== null) clock = row;
     // A row with an answer is of the settling part.
-    else if (row["answer"] === null)
-      (row["status"] === "running" ? jobs : exhausted).push(readJob(row));
+    else if (row["answer"] !== null) continue;
+    else if (row["status"] === "running") jobs.push(readJob(row));
+    else ended.push({ ...readJob(row), outcome: row["status"] as EndedJob["outcome"] });
   }
   if (clock === undefined) throw new TypeError("A claim answered without its clock row.");
   return {
@@ -65,7 +71,7 @@ export function readClaim(rows: readonly Row[]): ClaimAnswer {
     jobs: jobs.sort(
       (a, b) => a.priority - b.priority || a.place.atUs - b.place.atUs || a.place.id - b.place.id,
     ),
-    exhausted,
+    ended,
     nowUs: Number(clock["now_us"]),
     nextDueUs: clock["next_due_us"] === null ? null : Number(clock["next_due_us"]),
     hasSwept: clock["swept"] === true,

@@ -60,9 +60,9 @@ export function createClaimFloors(queues: readonly string[]): ClaimFloors {
 /** A separator that no queue name holds. */
 const keyOf = (queue: string, priority: number): string => `${queue}\0${priority}`;
 
-function tipsOf({ jobs, exhausted }: ClaimAnswer): Map<string, Place> {
+function tipsOf({ jobs, ended }: ClaimAnswer): Map<string, Place> {
   const tips = new Map<string, Place>();
-  for (const job of [...jobs, ...exhausted]) {
+  for (const job of [...jobs, ...ended]) {
     const key = keyOf(job.queue, job.priority);
     const tip = tips.get(key);
     if (tip === undefined || isAbove(job.place, tip)) tips.set(key, job.place);

@@ -124,7 +124,7 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
     passesAbove = answer.passedOver?.isBelow === false;
     passesBelow = answer.passedOver?.isBelow === true || (passesBelow && !isFar);
     if (isFar && sweep.suspects > 0)
-      leavesSuspects = [...answer.jobs, ...answer.exhausted].some(isSuspect);
+      leavesSuspects = [...answer.jobs, ...answer.ended].some(isSuspect);
   };
 
   /** What is owed once the answer is known; asked again where nobody swept. */
@@ -157,7 +157,7 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
     learn(request, answer, sentAtMs, nowMs) {
       floors.learn(request.pairs, answer);
       // One that is full of jobs it may not take must not be repeated at once.
-      hasBacklog = answer.isFull && answer.jobs.length + answer.exhausted.length > 0;
+      hasBacklog = answer.isFull && answer.jobs.length + answer.ended.length > 0;
       rest(request, answer, nowMs - sentAtMs, nowMs);
       learnOfPassed(request, answer);
       const pollMs = options.pollsClosely()
@@ -184,8 +184,8 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
 }
 
 /** Whether every job that came lies below the floor of its queue and priority. */
-function endsBelowFloor(pairs: ClaimRequest["pairs"], { jobs, exhausted }: ClaimAnswer): boolean {
-  return [...jobs, ...exhausted].every((job) => {
+function endsBelowFloor(pairs: ClaimRequest["pairs"], { jobs, ended }: ClaimAnswer): boolean {
+  return [...jobs, ...ended].every((job) => {
     const floor =
       pairs.find((pair) => pair.queue === job.queue && pair.priority === job.priority)?.floor ??
       null;

@@ -55,6 +55,12 @@ export interface HoldingsOptions {
   readonly emit: ((event: QueueEvent) => void) | undefined;
 }
 
+const LAST_LEASE_EXPIRED = {
+  name: "AttemptError",
+  message: "The lease of the last attempt ran out.",
+  code: "LEASE_EXPIRED",
+};
+
 /** Creates empty holdings. */
 export function createHoldings(options: HoldingsOptions): Holdings {
   const { concurrency, jobs, emit } = options;
@@ -144,17 +150,13 @@ export function createHoldings(options: HoldingsOptions): Holdings {
 
   return {
     settles,
-    take({ jobs: claimed, exhausted }, sentAtMs) {
+    take({ jobs: claimed, ended }, sentAtMs) {
       options.onClaimed(claimed.length);
-      for (const job of exhausted) {
+      for (const job of ended) {
         const attempt = eventAttempt({ job });
         emit?.({ type: "lease.expired", ...attempt, retried: false });
-        const error = {
-          name: "AttemptError",
-          message: "The lease of the last attempt ran out.",
-          code: "LEASE_EXPIRED",
-        };
-        emit?.({ type: "job.failed", ...attempt, error });
+        if (job.outcome === "cancelled") emit?.({ type: "job.cancelled", ...attempt });
+        else emit?.({ type: "job.failed", ...attempt, error: LAST_LEASE_EXPIRED });
       }
       slots.offer(claimed.map((job) => hold(job, sentAtMs)).filter((job) => job !== undefined));
     },

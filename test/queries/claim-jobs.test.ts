@@ -175,9 +175,9 @@ describe("a sweep", () => {
 
   test("fails a job that has no attempt left, once its lease ran out", async () => {
     await seed(1, 5, `${expired[0]}, max_attempts`, `${expired[1]}, 1`);
-    const { jobs, exhausted } = await claim({ sweep: far });
+    const { jobs, ended } = await claim({ sweep: far });
     expect(jobs).toEqual([]);
-    expect(exhausted).toHaveLength(1);
+    expect(ended).toHaveLength(1);
     const { rows } = await database.pool.query(
       "select status, outcome, attempts, lease_until, finished_at is not null as is_over from queue_jobs",
     );
@@ -186,11 +186,23 @@ describe("a sweep", () => {
     ]);
   });
 
+  test("cancels a lost job that somebody asked to cancel, instead of running it again", async () => {
+    await seed(1, 5, `${expired[0]}, cancel_requested_at`, `${expired[1]}, statement_timestamp()`);
+    const { jobs, ended } = await claim({ free: 0, ahead: 1, sweep: far });
+    expect([jobs, ended]).toMatchObject([[], [{ outcome: "cancelled", leaseVersion: 2 }]]);
+    const { rows } = await database.pool.query(
+      "select status, outcome, attempts, lease_until, finished_at is not null as is_over from queue_jobs",
+    );
+    expect(rows).toEqual([
+      { status: "cancelled", outcome: "cancelled", attempts: 1, lease_until: null, is_over: true },
+    ]);
+  });
+
   test("leaves a job alone whose lease still holds, even at its last attempt", async () => {
     const held = expired[1].replace("- interval '1 second'", "+ interval '1 minute'");
     await seed(1, 5, `${expired[0]}, max_attempts`, `${held}, 1`);
-    const { jobs, exhausted } = await claim({ sweep: far });
-    expect([jobs, exhausted]).toEqual([[], []]);
+    const { jobs, ended } = await claim({ sweep: far });
+    expect([jobs, ended]).toEqual([[], []]);
   });
 
   test("takes one job at a time of those whose lease ran out before", async () => {
@@ -231,7 +243,7 @@ describe("a sweep", () => {
   test("ends without a slot what has no attempt left", async () => {
     await seed(3, 50, `${expired[0]}, max_attempts`, `${expired[1]}, 1`);
     const answer = await claim({ free: 0, ahead: 10, sweep: far });
-    expect(answer.exhausted).toHaveLength(3);
+    expect(answer.ended).toHaveLength(3);
     expect(answer.passedOver).toBeUndefined();
   });
 

@@ -101,15 +101,15 @@ function learn(
   answer: ClaimAnswer | undefined,
 ): void {
   if (answer === undefined) throw new Error("A claim was asked for and not answered.");
-  const { jobs, exhausted } = answer;
-  const ids = new Set([...jobs, ...exhausted].map(({ id }) => id));
+  const { jobs, ended } = answer;
+  const ids = new Set([...jobs, ...ended].map(({ id }) => id));
   const taken = claimable.filter(({ id }) => ids.has(id));
-  expect(taken, "jobs that were to be had").toHaveLength(jobs.length + exhausted.length);
+  expect(taken, "jobs that were to be had").toHaveLength(jobs.length + ended.length);
   expectRightChoice(model, claim, claimable, taken);
   const told = (list: readonly ClaimedJob[], status: ModelClaim["status"]) =>
     list.map(({ id, leaseVersion }) => ({ id, version: leaseVersion, status }));
   const byId = (a: ModelClaim, b: ModelClaim): number => a.id - b.id;
-  expect([...told(jobs, "running"), ...told(exhausted, "failed")].sort(byId)).toEqual(
+  expect([...told(jobs, "running"), ...told(ended, "failed")].sort(byId)).toEqual(
     taken.map((job) => model.claim(job)).sort(byId),
   );
   holds.push(...jobs.map(({ id, leaseVersion }) => ({ jobId: id, version: leaseVersion })));

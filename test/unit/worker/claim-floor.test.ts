@@ -28,7 +28,7 @@ function job(priority: number, atUs: number, id: number, queue = "default"): Cla
 function full(...jobs: ClaimedJob[]): ClaimAnswer {
   return {
     jobs,
-    exhausted: [],
+    ended: [],
     nowUs: NOW_US,
     nextDueUs: null,
     hasSwept: false,

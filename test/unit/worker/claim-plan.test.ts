@@ -5,7 +5,7 @@ import { createClaimPlan } from "../../../src/worker/claim-plan.js";
 const room = { free: 10, ahead: 0, holdsSuspect: false };
 const nothing = {
   jobs: [],
-  exhausted: [],
+  ended: [],
   nowUs: 0,
   nextDueUs: null,
   hasSwept: true,

@@ -24,7 +24,7 @@ const claimed = (leaseVersion: number): ClaimedJob => ({
 
 const answerWith = (job: ClaimedJob) => ({
   jobs: [job],
-  exhausted: [],
+  ended: [],
   nowUs: 0,
   nextDueUs: null,
   hasSwept: true,
