@@ -13,7 +13,7 @@ import { waitUntil } from "../support/wait-until.js";
  * the job's row, which lasts until the app's transaction ends.
  */
 const jobs = defineJobs({
-  note: defineJob({ payload: z.object({ n: z.number() }), leaseMs: 600 }),
+  note: defineJob({ payload: z.object({ n: z.number() }), leaseMs: 3_000 }),
 });
 
 let database: TestDatabase;
