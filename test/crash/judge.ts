@@ -4,12 +4,15 @@ import { checkRun } from "./checker/check-run.js";
 import type { Verdict } from "./checker/verdict.js";
 import type { SentStatements } from "./gates/sql-gates.js";
 import { readLedger } from "./ledger/read-ledger.js";
+import { markdownOf } from "./report/markdown.js";
 import { describeRun } from "./report/report.js";
 import { type RunOptions, runCrash } from "./run-crash.js";
 
 /** A run and what is to be said of it. */
 export interface JudgedRun {
   readonly report: string;
+  /** The same for docs/crash-report.md. */
+  readonly markdown: string;
   readonly verdicts: readonly Verdict[];
   readonly isGreen: boolean;
   /** Statement texts by application, as they went over the wire. */
@@ -24,8 +27,9 @@ export async function judgedRun(options: RunOptions): Promise<JudgedRun> {
   const ledger = readLedger(folder);
   const verdicts = checkRun(ledger);
   const report = describeRun(ledger, options.plan, verdicts);
+  const markdown = markdownOf(ledger, options.plan, verdicts);
   const isGreen = verdicts.every(({ violations }) => violations.length === 0);
   if (isGreen) rmSync(folder, { recursive: true, force: true });
   else writeFileSync(join(folder, "report.txt"), report);
-  return { report, verdicts, isGreen, statements, folder: isGreen ? undefined : folder };
+  return { report, markdown, verdicts, isGreen, statements, folder: isGreen ? undefined : folder };
 }

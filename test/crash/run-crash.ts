@@ -1,6 +1,7 @@
 import { createWriteStream, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { drizzle } from "drizzle-orm/node-postgres";
 import { migrate } from "drizzle-orm/node-postgres/migrator";
@@ -126,6 +127,7 @@ async function conduct(parts: Parts): Promise<void> {
     startedOnClock,
     untilMs: level.chaosMs + 3_000,
   });
+  const unguard = endWithProcess(fleet);
   try {
     fleet.start();
     await chaos(parts, nemesis, startedOnClock);
@@ -147,9 +149,23 @@ async function conduct(parts: Parts): Promise<void> {
     await exportLedger(client, folder);
     await client.end();
   } finally {
+    unguard();
     fleet.abandon();
     journal.close();
   }
+}
+
+/** Whoever ends this process ends its fleet too; the server ends with the process by itself. */
+function endWithProcess(fleet: Fleet): () => void {
+  const end = (signal: NodeJS.Signals): void => process.exit(signal === "SIGINT" ? 130 : 143);
+  process.once("exit", fleet.abandon);
+  process.once("SIGINT", end);
+  process.once("SIGTERM", end);
+  return () => {
+    process.off("exit", fleet.abandon);
+    process.off("SIGINT", end);
+    process.off("SIGTERM", end);
+  };
 }
 
 async function chaos({ options, server }: Parts, nemesis: Nemesis, startedOnClock: number) {

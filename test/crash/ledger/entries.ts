@@ -137,4 +137,6 @@ export interface FinalState {
   /** Sessions that nobody should have any more. */
   readonly sessions: readonly string[];
   readonly workers: number;
+  /** PostgreSQL's version. */
+  readonly server: string;
 }

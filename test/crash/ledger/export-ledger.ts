@@ -73,6 +73,7 @@ async function finalState(client: pg.Client): Promise<FinalState> {
     `select concat_ws(' | ', application_name, state, left(query, 120)) as session from pg_stat_activity
      where datname = current_database() and backend_type = 'client backend' and application_name not like 'crash%'`,
   );
+  const [server] = await one<{ server_version: string }>("show server_version");
   const [workers] = await one<{ count: string }>(
     "select count(*) from public.queue_workers where seen_at > statement_timestamp()",
   );
@@ -81,5 +82,6 @@ async function finalState(client: pg.Client): Promise<FinalState> {
     keys: keys.map(({ name, key, job }) => ({ name, key, jobId: Number(job) })),
     sessions: sessions.map(({ session }) => session),
     workers: Number(workers?.count),
+    server: server?.server_version ?? "unknown",
   };
 }

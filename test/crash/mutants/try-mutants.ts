@@ -3,6 +3,7 @@ import { walkAll } from "../interleavings/walk-all.js";
 import { judgedRun } from "../judge.js";
 import { LEVELS, type Level } from "../plan/level.js";
 import { makePlan } from "../plan/make-plan.js";
+import { sourceState, table } from "../report/markdown.js";
 import { type Mutant, mutation } from "./mutant.js";
 
 /** Whether a mutant was seen, and what it took. */
@@ -60,15 +61,31 @@ async function inOrders(mutant: Mutant): Promise<string> {
   return `${violations.length} of ${orders}`;
 }
 
-/** The results as a table in Markdown. */
-export function mutantTable(results: readonly MutantResult[]): string {
-  const rows = results.map(({ mutant, seed, violated, example, seconds, orders }) => {
-    const shown = example.replaceAll("|", "\\|").slice(0, 120);
-    return `| ${mutant.name} | ${seed ?? "**not seen**"} | ${seconds.toFixed(0)} | ${orders} | ${violated.join(", ")} | ${shown} |`;
-  });
+/** The results as a section of docs/crash-report.md. */
+export function mutantReport(results: readonly MutantResult[]): string {
+  const rows = results.map(({ mutant, seed, violated, example, seconds, orders }) => [
+    mutant.name,
+    seed === null ? "**not seen**" : String(seed),
+    seconds.toFixed(0),
+    orders,
+    violated.join(", "),
+    example.slice(0, 120),
+  ]);
+  const seen = results.filter(({ seed }) => seed !== null).length;
   return [
-    "| mutant | first seed | seconds | orders of statements that show it | violated | for instance |",
-    "|---|---|---|---|---|---|",
-    ...rows,
-  ].join("\n");
+    `## Seeded faults: ${seen} of ${results.length} seen at level T0`,
+    `\`npm run crash-mutants\`, source ${sourceState()}`,
+    table(
+      [
+        "fault",
+        "first seed",
+        "seconds",
+        "orders of statements that show it",
+        "violated",
+        "for instance",
+      ],
+      rows,
+    ),
+    "",
+  ].join("\n\n");
 }

@@ -1,6 +1,6 @@
 /** How big a run is. The counts of faults are those of the goals that docs/crash-report.md is measured against. */
 export interface Level {
-  readonly name: "T0" | "T1" | "T2" | "point";
+  readonly name: "T0" | "T1" | "T2" | "throughput" | "point";
   readonly jobs: number;
   readonly workers: number;
   readonly producers: number;
@@ -8,6 +8,8 @@ export interface Level {
   readonly leaseMs: number;
   /** How long jobs are enqueued and faults committed. */
   readonly chaosMs: number;
+  /** How much of that passes without faults first. */
+  readonly calmMs: number;
   /** How long what is left may take afterwards. */
   readonly quietMs: number;
   readonly kills: number;
@@ -32,6 +34,7 @@ const T0: Level = {
   concurrency: 8,
   leaseMs: 3_000,
   chaosMs: 24_000,
+  calmMs: 1_000,
   quietMs: 120_000,
   kills: 20,
   pauses: 10,
@@ -41,7 +44,7 @@ const T0: Level = {
   lateFaults: 6,
   restarts: 2,
   terminations: 2,
-  hostilePhases: 0,
+  hostilePhases: 1,
 };
 
 /** On each push: eight minutes at most. */
@@ -53,6 +56,7 @@ const T1: Level = {
   concurrency: 8,
   leaseMs: 5_000,
   chaosMs: 330_000,
+  calmMs: 1_000,
   quietMs: 300_000,
   kills: 200,
   pauses: 100,
@@ -84,6 +88,26 @@ const T2: Level = {
   hostilePhases: 20,
 };
 
+/** How much is done with a kill and five connection faults a second, against how much without, by workers that never run out of jobs. */
+const THROUGHPUT: Level = {
+  ...T1,
+  name: "throughput",
+  jobs: 12_000,
+  workers: 8,
+  chaosMs: 50_000,
+  calmMs: 20_000,
+  quietMs: 180_000,
+  kills: 30,
+  pauses: 0,
+  terms: 0,
+  connectionFaults: 150,
+  commitFaults: 15,
+  lateFaults: 0,
+  restarts: 0,
+  terminations: 0,
+  hostilePhases: 0,
+};
+
 /**
  * For one fault at one statement: one job of each kind, and a lease that is short,
  * so that what the fault has left behind is soon taken up again.
@@ -99,4 +123,4 @@ export const POINT: Level = {
 };
 
 /** The levels by name. */
-export const LEVELS: Readonly<Record<string, Level>> = { T0, T1, T2 };
+export const LEVELS: Readonly<Record<string, Level>> = { T0, T1, T2, throughput: THROUGHPUT };

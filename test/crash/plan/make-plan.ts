@@ -29,7 +29,7 @@ export function makePlan(level: Level, seed: number): FaultPlan {
   ];
   const struck = random
     .shuffle(actions)
-    .map((action) => ({ action, atMs: random.integer(1_000, level.chaosMs) }));
+    .map((action) => ({ action, atMs: random.integer(level.calmMs, level.chaosMs) }));
   const faults = [...struck, ...restarts(random, level)]
     .sort((a, b) => a.atMs - b.atMs)
     .map(({ action, atMs }, id): Fault => ({ id, atMs, action }));

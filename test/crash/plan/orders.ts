@@ -79,8 +79,22 @@ const EARLY: ReadonlySet<OrderKind> = new Set(["long", "blocking", "poison"]);
 
 /** Decides what is enqueued, by whom and when: the same level and seed give the same orders. */
 export function makeOrders(level: Level, seed: number): Order[] {
+  if (level.name === "throughput") return alike(level);
   return level.name === "point" ? oneOfEach(level) : mixed(level, seed);
 }
+
+/** All at once at the start, so that no worker is ever idle; each takes a slot, and hardly the machine, for a while. */
+const alike = ({ jobs, producers }: Level): Order[] =>
+  Array.from({ length: jobs }, (_, index) => ({
+    no: index + 1,
+    kind: "effect",
+    atMs: 0,
+    producer: (index % producers) + 1,
+    way: "batch",
+    rollsBack: false,
+    workMs: 250,
+    fails: 0,
+  }));
 
 /** One job of each kind, in each of the ways to enqueue; nothing that kills its process. */
 function oneOfEach({ leaseMs }: Level): Order[] {

@@ -3,7 +3,11 @@ import type { Ledger } from "../ledger/read-ledger.js";
 
 /** How long it took until work went on, in milliseconds. */
 export interface Recoveries {
-  /** From the kill of a worker to the next claim of each job that it held. */
+  /**
+   * From the kill of a worker to the next claim of each job that it held.
+   * Only where the job's lease ran out for the first time: from the second on it
+   * is a suspect, taken one at a time, and waits on purpose.
+   */
   readonly afterKill: readonly number[];
   /** From the server's restart to the first completion. */
   readonly afterRestart: readonly number[];
@@ -21,14 +25,12 @@ export function recoveriesOf({ audit, fleet, facts }: Ledger): Recoveries {
     let holder = "nobody";
     for (const entry of versions) {
       const killedMs = killedAt.get(holder);
-      const wasHeld = entry.old?.status === "running" && isClaim(entry);
+      const wasHeld = entry.old?.status === "running" && entry.old.expired === 0 && isClaim(entry);
       if (wasHeld && killedMs !== undefined) afterKill.push(entry.atMs - killedMs);
       if (isClaim(entry)) holder = entry.who;
     }
   }
-  const completions = audit
-    .filter(({ old, new: now }) => old?.status === "running" && (now?.status ?? "done") === "done")
-    .map(({ atMs }) => atMs);
+  const completions = completionsOf(audit);
   const afterRestart = facts.struck.flatMap(({ action, struckAtMs }) => {
     if (action.kind !== "restart") return [];
     const upMs = struckAtMs + action.downMs;
@@ -37,3 +39,9 @@ export function recoveriesOf({ audit, fleet, facts }: Ledger): Recoveries {
   });
   return { afterKill, afterRestart };
 }
+
+/** When jobs became done, in milliseconds since 1970. */
+export const completionsOf = (audit: Ledger["audit"]): number[] =>
+  audit
+    .filter(({ old, new: now }) => old?.status === "running" && (now?.status ?? "done") === "done")
+    .map(({ atMs }) => atMs);

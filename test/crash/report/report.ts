@@ -4,6 +4,7 @@ import { NETWORK_KINDS } from "../fleet/network-faults.js";
 import type { Ledger } from "../ledger/read-ledger.js";
 import type { FaultPlan } from "../plan/fault.js";
 import { recoveriesOf } from "./recoveries.js";
+import { describeThroughput } from "./throughput.js";
 
 /** So many violations of one invariant are shown; their number tells the rest. */
 const SHOWN = 5;
@@ -33,6 +34,7 @@ export function describeRun(ledger: Ledger, plan: FaultPlan, verdicts: readonly 
     `faults ${(chaosMs / 1_000).toFixed(1)} s, then at rest after ${(quietMs / 1_000).toFixed(1)} s`,
     describeFaults(ledger, plan),
     describeRecoveries(ledger),
+    describeThroughput(ledger),
     "violations of things looked at:",
     describeVerdicts(verdicts),
   ].join("\n");
@@ -55,7 +57,7 @@ function describeFaults({ facts, attempts }: Ledger, plan: FaultPlan): string {
 function describeRecoveries(ledger: Ledger): string {
   const { afterKill, afterRestart } = recoveriesOf(ledger);
   return [
-    `recovery of a killed worker's jobs: ${percentiles(afterKill)}`,
+    `recovery of a killed worker's jobs, suspects aside: ${percentiles(afterKill)} (bound ${ledger.facts.level.leaseMs + 2_000} ms)`,
     `first completion after the server's restart: ${percentiles(afterRestart)}`,
   ].join("\n");
 }
