@@ -78,10 +78,10 @@ function openPools(surroundings: Surroundings) {
 /** @returns once nothing of the worker is left; a second call waits for the same stop. */
 async function stopWorker(
   worker: { stop(options: { gracePeriodMs: number }): Promise<unknown> },
-  pools: readonly { end(): Promise<void>; readonly ended: boolean }[],
+  pools: readonly { end(): Promise<void>; readonly ending: boolean }[],
 ): Promise<void> {
   await worker.stop({ gracePeriodMs: 1_000 });
-  const ended = Promise.all(pools.filter((pool) => !pool.ended).map((pool) => pool.end()));
+  const ended = Promise.all(pools.filter((pool) => !pool.ending).map((pool) => pool.end()));
   // A session of the app's pool may be stuck in a broken network: that is not the worker's stop.
   await Promise.race([ended, new Promise((resolve) => setTimeout(resolve, 500))]);
   process.exit(0);
