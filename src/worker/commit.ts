@@ -117,8 +117,13 @@ async function complete(
   executor: Executor,
   result: unknown,
 ): Promise<string> {
-  const { id, leaseVersion } = held.job;
-  const answer = await guard(executor, { id, leaseVersion, result: resultText(held, result) });
+  const { id, leaseVersion, idempotencyKey } = held.job;
+  const answer = await guard(executor, {
+    id,
+    leaseVersion,
+    hasKey: idempotencyKey !== null,
+    result: resultText(held, result),
+  });
   switch (answer.kind) {
     case "held":
       return answer.transactionId;

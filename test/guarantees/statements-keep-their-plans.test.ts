@@ -119,11 +119,14 @@ const STATEMENTS: readonly (readonly [
         ids.map((id) => ({ id, leaseVersion: 1, leaseMs: 30_000 })),
       ),
   ],
-  [
-    "guard",
-    (executor, ids) =>
-      guardJob(tables)(executor, { id: ids[0] ?? 0, leaseVersion: 1, result: null }),
-  ],
+  ...[true, false].map(
+    (hasKey) =>
+      [
+        hasKey ? "guard with a key" : "guard",
+        (executor: Executor, ids: readonly number[]) =>
+          guardJob(tables)(executor, { id: ids[0] ?? 0, leaseVersion: 1, hasKey, result: null }),
+      ] as const,
+  ),
   [
     "release strays",
     (executor, ids) =>

@@ -132,7 +132,7 @@ export function commitSteps(session: Session, hold: Hold): Step[] {
       ),
     ),
     unlessIdle(async () => {
-      const attempt = { id: hold.jobId, leaseVersion: hold.version, result: null };
+      const attempt = { id: hold.jobId, leaseVersion: hold.version, hasKey: true, result: null };
       const { kind } = await guard(executorOf(session), attempt);
       hold.guard = kind === "held" ? "held" : "refused";
     }),

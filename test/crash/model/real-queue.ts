@@ -115,7 +115,7 @@ export function createRealQueue(client: pg.Client): RealQueue {
     },
     async commit({ jobId, version }) {
       await client.query("begin isolation level read committed");
-      const attempt = { id: jobId, leaseVersion: version, result: null };
+      const attempt = { id: jobId, leaseVersion: version, hasKey: true, result: null };
       const { kind } = await guard(executor, attempt);
       await client.query(kind === "held" ? "commit" : "rollback");
       return kind;
