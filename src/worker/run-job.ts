@@ -63,6 +63,7 @@ export function createRunJob(options: RunJobOptions): RunJob {
 
 /** Waits for commits, whichever way they end, and gives the errors of those that failed. */
 async function errorsOf(commits: readonly Promise<unknown>[]): Promise<unknown[]> {
+  if (commits.length === 0) return [];
   const results = await Promise.allSettled(commits);
   return results.flatMap((result) => (result.status === "rejected" ? [result.reason] : []));
 }
