@@ -109,13 +109,20 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     name: "attempts are counted at the failure, not at the claim",
     changes: [
       [CLAIM, "attempts = attempts + 1, lease_until", "lease_until"],
-      [CLAIM, "attempts = least(attempts + 1, max_attempts)", "attempts = attempts"],
+      [CLAIM, "attempts = attempts + (${goesOn})::int", "attempts = attempts"],
     ],
     expects: ["I9", "I5"],
   },
   {
     name: "an exhausted job runs on",
-    changes: [[CLAIM, "attempts < max_attempts then", "true then"]],
+    changes: [
+      [CLAIM, "attempts < max_attempts and cancel_requested_at", "cancel_requested_at"],
+      [
+        CLAIM,
+        "attempts = attempts + (${goesOn})::int",
+        "attempts = least(attempts + (${goesOn})::int, max_attempts)",
+      ],
+    ],
     expects: ["I5", "I9"],
   },
   {
