@@ -166,7 +166,7 @@ const plainParts = `
   clock as (select ${clockColumns}, false as swept, ${lookColumns})`;
 
 const sweptRow = `
-  (available_at, id) > (bound.from_at, bound.from_id)
+  (available_at, id) > (bound.from_at, bound.from_id) and (available_at, id) <= (bound.to_at, bound.to_id)
   and available_at <= statement_timestamp()
   and (lease_until is null or ((select is_on from sweep) and lease_until <= statement_timestamp()))`;
 
@@ -186,16 +186,18 @@ const sweepParts = `
     select coalesce(statement_timestamp() - $reach_ms::bigint * interval '1 millisecond', '-infinity') as from_at
     from sweep where is_on
   ),
-  -- A sweep begins below the floor, never above it: a backlog may be older than the sweep's reach.
+  -- What lies below the floors comes first, for all queues of a priority: these jobs were to start before.
+  -- Then what lies above them: a backlog may be older than the sweep's reach.
   bound as materialized (
-    select queue, priority, place, floor_at, request.floor_id,
-      least(floor_at, reach.from_at) as from_at,
-      case when reach.from_at < floor_at then 0 else floor_id end as from_id
-    from request left join reach on true
+    select queue, priority, place, true as is_below, reach.from_at, 0 as from_id, floor_at as to_at, floor_id as to_id
+    from request join reach on reach.from_at < floor_at
+    union all
+    select queue, priority, place, false, floor_at, floor_id, 'infinity', 9223372036854775807
+    from request
   ),
   due as materialized (
-    select job.*, (job.available_at, job.id) <= (bound.floor_at, bound.floor_id) as is_below
-    from (select * from bound order by place) as bound
+    select job.*, bound.is_below
+    from (select * from bound order by priority, is_below desc, place) as bound
     cross join lateral (
       select id, available_at, (attempts = 0 and max_attempts > 1 and lease_until is null) or not (${goesOn}) as may_wait,
         lease_until is not null or attempts >= max_attempts as is_lost
@@ -209,13 +211,12 @@ const sweepParts = `
   ),
   suspect as materialized (
     select job.id, job.is_lost
-    from (select * from bound order by place) as bound
+    -- Below the floors only: with no suspect there, the whole backlog above them would be walked in vain.
+    from (select * from bound where is_below order by place) as bound
     cross join lateral (
       select id, lease_until is not null or attempts >= max_attempts as is_lost
       from {jobs}
       where ${claimable.replaceAll("request.", "bound.")} and ${sweptRow} and ${suspicion} >= 2
-        -- Up to the floor only: with no suspect there, the whole backlog above it would be walked in vain.
-        and (available_at, id) <= (bound.floor_at, bound.floor_id)
       order by available_at, id
       limit 1
       for no key update skip locked

@@ -43,18 +43,34 @@ export function createClaimFloors(queues: readonly string[]): ClaimFloors {
     learn(pairs, answer) {
       const present = lowest({ atUs: answer.nowUs - COMMIT_LAG_US, id: 0 }, answer.passedOver);
       const tips = tipsOf(answer);
-      // Pairs before the last one that gave a row were searched to their end.
-      const lastGiving = pairs.findLastIndex((pair) => tips.has(keyOf(pair.queue, pair.priority)));
+      const lastGiving = pairs.findLast((pair) => tips.has(keyOf(pair.queue, pair.priority)));
+      const isSearched = isSearchedBefore(pairs, lastGiving, answer.hasSwept);
       for (const [index, pair] of pairs.entries()) {
         const key = keyOf(pair.queue, pair.priority);
         const tip = tips.get(key);
-        const reached = !answer.isFull || index < lastGiving ? present : tip && lower(tip, present);
+        const reached =
+          !answer.isFull || isSearched(pair, index) ? present : tip && lower(tip, present);
         const floor = floors.get(key);
         if (reached !== undefined && (floor === undefined || isAbove(reached, floor)))
           floors.set(key, reached);
       }
     },
   };
+}
+
+/**
+ * Tells which pairs were searched to their end before the last one that gave a job. A sweep looks
+ * below the floors of all queues of a priority first: of these none is known to be searched.
+ */
+function isSearchedBefore(
+  pairs: readonly ClaimPair[],
+  lastGiving: ClaimPair | undefined,
+  hasSwept: boolean,
+): (pair: ClaimPair, index: number) => boolean {
+  if (lastGiving === undefined) return () => false;
+  if (hasSwept) return ({ priority }) => priority < lastGiving.priority;
+  const end = pairs.indexOf(lastGiving);
+  return (_, index) => index < end;
 }
 
 /** A separator that no queue name holds. */

@@ -14,6 +14,11 @@ const LEASE_SHARE = 0.1;
 const MAX_JOBS = 400;
 /** How much payload text may wait, in characters. */
 const MAX_PAYLOAD_LENGTH = 4_000_000;
+/**
+ * What handlers are taken to last before any was seen, in milliseconds. Of the first ones the
+ * shortest end first: a guess by them would hoard what others take long for.
+ */
+const FIRST_GUESS_MS = 1_000;
 /** The weight of the newest observation. */
 const WEIGHT = 0.1;
 
@@ -23,20 +28,18 @@ export function createLookAhead(options: {
   readonly shortestLeaseMs: number;
 }): LookAhead {
   const reachMs = Math.min(REACH_MS, options.shortestLeaseMs * LEASE_SHARE);
-  let meanMs = Number.POSITIVE_INFINITY;
-  let meanLength = 0;
+  let meanMs = FIRST_GUESS_MS;
+  let meanLength: number | undefined;
   return {
     observe(durationMs, payloadLength) {
-      const isFirst = meanMs === Number.POSITIVE_INFINITY;
       // A longer one counts at once: a queue that turns slow must not keep what it cannot start.
-      meanMs = isFirst
-        ? durationMs
-        : meanMs + (durationMs - meanMs) * (durationMs > 4 * meanMs ? 0.5 : WEIGHT);
-      meanLength = isFirst ? payloadLength : meanLength + (payloadLength - meanLength) * WEIGHT;
+      meanMs += (durationMs - meanMs) * (durationMs > 4 * meanMs ? 0.5 : WEIGHT);
+      meanLength ??= payloadLength;
+      meanLength += (payloadLength - meanLength) * WEIGHT;
     },
     size() {
       const byTime = (options.concurrency * reachMs) / Math.max(meanMs, 0.01);
-      const byLength = MAX_PAYLOAD_LENGTH / Math.max(meanLength, 1);
+      const byLength = MAX_PAYLOAD_LENGTH / Math.max(meanLength ?? 0, 1);
       return Math.floor(Math.min(byTime, byLength, MAX_JOBS));
     },
   };

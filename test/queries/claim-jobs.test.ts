@@ -240,6 +240,17 @@ describe("a sweep", () => {
     expect(passedOver).toEqual({ place: first, isBelow: true });
   });
 
+  test("takes lost jobs of one queue before what another has above its floor", async () => {
+    await seed(9, 40);
+    await database.pool.query("update queue_jobs set queue = 'other'");
+    await seed(2, 50, ...expired);
+    const floor = { atUs: (Date.now() - 45_000) * 1_000, id: 0 };
+    const pairs = ["other", "default"].map((queue) => ({ queue, priority: 5, floor }));
+    const { jobs, passedOver } = await claim({ pairs, free: 1, ahead: 2, sweep: far });
+    expect(jobs.map(({ queue }) => queue).sort()).toEqual(["default", "other"]);
+    expect(passedOver?.isBelow).toBe(true);
+  });
+
   test("ends without a slot what has no attempt left", async () => {
     await seed(3, 50, `${expired[0]}, max_attempts`, `${expired[1]}, 1`);
     const answer = await claim({ free: 0, ahead: 10, sweep: far });

@@ -26,7 +26,9 @@ export function recoveriesOf({ audit, fleet, facts }: Ledger): Recoveries {
     for (const entry of versions) {
       const killedMs = killedAt.get(holder);
       const wasHeld = entry.old?.status === "running" && entry.old.expired === 0 && isClaim(entry);
-      if (wasHeld && killedMs !== undefined) afterKill.push(entry.atMs - killedMs);
+      // What was taken over before that was not lost by the kill.
+      if (wasHeld && killedMs !== undefined && killedMs < entry.atMs)
+        afterKill.push(entry.atMs - killedMs);
       if (isClaim(entry)) holder = entry.who;
     }
   }

@@ -104,3 +104,14 @@ test("one that is full of jobs it may not take has not searched what comes after
   floors.learn(floors.nextPairs(), full());
   expect(floors.nextPairs().every((pair) => pair.floor === null)).toBe(true);
 });
+
+test("a full sweep has not searched the other queues of its last job's priority", () => {
+  const floors = createClaimFloors(["a", "b"]);
+  const pairs = floors.nextPairs();
+  const [first, second] = pairs.filter(({ priority }) => priority === 5);
+  floors.learn(pairs, { ...full(job(5, 10, 1, second?.queue)), hasSwept: true });
+  const floorIn = (queue: string | undefined, priority: number) =>
+    floors.nextPairs().find((pair) => pair.queue === queue && pair.priority === priority)?.floor;
+  expect(floorIn(first?.queue, 5)).toBeNull();
+  expect(floorIn(first?.queue, 4)).toEqual({ atUs: NOW_US - SECOND_US, id: 0 });
+});
