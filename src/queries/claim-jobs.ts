@@ -122,6 +122,8 @@ const passedOver = `
   order by is_below desc, nth limit 1`;
 
 const lookColumns = `
+  -- By the server's clock: the network's share is no work of the server.
+  date_part('epoch', clock_timestamp() - statement_timestamp()) * 1000 as took_ms,
   (select count(*) from ranked) >= $wanted::int as is_full,
   (select round(date_part('epoch', greatest(available_at, 'epoch')) * 1000000)::bigint from passed) as passed_us,
   (select id from passed) as passed_id, (select is_below from passed) as passed_below`;

@@ -31,6 +31,8 @@ export interface ClaimAnswer {
   readonly ended: readonly EndedJob[];
   /** The server's clock, in microseconds since 1970. */
   readonly nowUs: number;
+  /** How long the server worked on it, in milliseconds. */
+  readonly tookMs: number;
   /** When the next job becomes due, if asked and if there is one. */
   readonly nextDueUs: number | null;
   /** Whether a sweep that was asked for took place. */
@@ -74,6 +76,7 @@ export function readClaim(rows: readonly Row[]): ClaimAnswer {
     ended,
     nowUs: Number(clock["now_us"]),
     nextDueUs: clock["next_due_us"] === null ? null : Number(clock["next_due_us"]),
+    tookMs: Number(clock["took_ms"]),
     hasSwept: clock["swept"] === true,
     isFull: clock["is_full"] === true,
     passedOver: readPassedOver(clock),

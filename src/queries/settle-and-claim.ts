@@ -87,6 +87,7 @@ const clockColumns = [
   "now_us",
   "next_due_us",
   "swept",
+  "took_ms",
   "is_full",
   "passed_us",
   "passed_id",
@@ -106,7 +107,7 @@ function textOf(shape: SettleShape, request: ClaimRequest | undefined): string {
   if (request !== undefined) {
     results.push(
       `select id, null::text as answer, ${jobColumns.join(", ")},
-        null::bigint as now_us, null::bigint as next_due_us, null::boolean as swept, null::boolean as is_full,
+        null::bigint as now_us, null::bigint as next_due_us, null::boolean as swept, null::float8 as took_ms, null::boolean as is_full,
         null::bigint as passed_us, null::bigint as passed_id, null::boolean as passed_below from claim`,
       `select null, null, ${nulls(jobColumns)}, ${clockColumns.join(", ")} from clock`,
     );

@@ -9,8 +9,8 @@ export interface ClaimPlan {
   next(nowMs: number, room: ClaimRoom): ClaimRequest | undefined;
   /** When the next claim is due, given that there is room. */
   nextMs(room: ClaimRoom): number;
-  /** Learns from what a claim found that was sent at `sentAtMs` and answered at `nowMs`. */
-  learn(request: ClaimRequest, answer: ClaimAnswer, sentAtMs: number, nowMs: number): void;
+  /** Learns from what a claim found that was answered at `nowMs`. */
+  learn(request: ClaimRequest, answer: ClaimAnswer, nowMs: number): void;
   /** There may be jobs: somebody said so. */
   wake(): void;
   /** A job of ours is due again at `dueMs`; no claim so far has seen that. */
@@ -28,7 +28,7 @@ export interface ClaimRoom {
   readonly free: number;
   /** Jobs that may wait beyond the slots. */
   readonly ahead: number;
-  /** Whether a job is held whose lease has run out before. */
+  /** Whether a suspect is held that has not run for long yet. */
   readonly holdsSuspect: boolean;
 }
 
@@ -99,16 +99,11 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
   const nearIntervalMs = (): number =>
     jittered(hasBacklog ? NEAR_INTERVAL_WITH_BACKLOG_MS : NEAR_INTERVAL_MS);
 
-  const rest = (
-    request: ClaimRequest,
-    answer: ClaimAnswer,
-    tookMs: number,
-    nowMs: number,
-  ): void => {
+  const rest = (request: ClaimRequest, answer: ClaimAnswer, nowMs: number): void => {
     const { sweep } = request;
     if (sweep === undefined) return;
     const goesOn = answer.hasSwept && hasBacklog && endsBelowFloor(request.pairs, answer);
-    const restMs = goesOn ? nowMs : nowMs + tookMs * REST;
+    const restMs = goesOn ? nowMs : nowMs + answer.tookMs * REST;
     if (sweep.reachMs === null) {
       farRestedMs = restMs;
       const pauseMs = answer.hasSwept && !goesOn ? options.pollIntervalMs : 0;
@@ -154,11 +149,11 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
       };
     },
     nextMs,
-    learn(request, answer, sentAtMs, nowMs) {
+    learn(request, answer, nowMs) {
       floors.learn(request.pairs, answer);
       // One that is full of jobs it may not take must not be repeated at once.
       hasBacklog = answer.isFull && answer.jobs.length + answer.ended.length > 0;
-      rest(request, answer, nowMs - sentAtMs, nowMs);
+      rest(request, answer, nowMs);
       learnOfPassed(request, answer);
       const pollMs = options.pollsClosely()
         ? jittered(CLOSE_POLL_MS, 1.5)

@@ -61,6 +61,12 @@ const LAST_LEASE_EXPIRED = {
   code: "LEASE_EXPIRED",
 };
 
+/**
+ * A suspect that has run for this long is no longer taken to kill its process, and another may
+ * follow: if long jobs are what was lost, one at a time to its end would take for ever.
+ */
+const TRIAL_MS = 2_000;
+
 /** Creates empty holdings. */
 export function createHoldings(options: HoldingsOptions): Holdings {
   const { concurrency, jobs, emit } = options;
@@ -115,7 +121,11 @@ export function createHoldings(options: HoldingsOptions): Holdings {
   const giveUp = (job: HeldJob): void => end(job, outcomeOf(job.abortReason, job));
 
   const holdsSuspect = (): boolean => {
-    for (const { job } of held.values()) if (isSuspect(job)) return true;
+    const nowMs = monotonicMs();
+    for (const { job, phase, startedAtMs } of held.values()) {
+      const isOnTrial = phase !== "running" || nowMs - startedAtMs < TRIAL_MS;
+      if (isSuspect(job) && isOnTrial) return true;
+    }
     return false;
   };
 

@@ -32,6 +32,7 @@ function full(...jobs: ClaimedJob[]): ClaimAnswer {
     nowUs: NOW_US,
     nextDueUs: null,
     hasSwept: false,
+    tookMs: 1,
     isFull: true,
     passedOver: undefined,
   };

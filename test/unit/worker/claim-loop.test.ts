@@ -1,57 +1,126 @@
 import { expect, test } from "vitest";
+import { z } from "zod";
 import type { ClaimPair, ClaimRequest } from "../../../src/queries/claim-jobs.js";
+import { defineJob } from "../../../src/registry/define-job.js";
 import { createAlarm } from "../../../src/worker/alarm.js";
 import { createClaimLoop } from "../../../src/worker/claim-loop.js";
+import { type HeldJob, holdJob } from "../../../src/worker/held-job.js";
 import { createSettleBuffer } from "../../../src/worker/settle-buffer.js";
+
+function heldJob(id: number): HeldJob {
+  const job = {
+    id,
+    queue: "default",
+    name: "report",
+    priority: 5,
+    attempts: 1,
+    maxAttempts: 10,
+    leaseVersion: 1,
+    expiredLeases: 0,
+    idempotencyKey: null,
+    payload: "{}",
+    place: { atUs: 0, id },
+    createdMs: 0,
+    isProcessed: false,
+    isRecovered: false,
+  };
+  const held = holdJob(job, defineJob({ payload: z.object({}) }), 0);
+  held.phase = "ending";
+  return held;
+}
 
 const pair: ClaimPair = { queue: "default", priority: 5, floor: { atUs: 7_000_000, id: 3 } };
 const room = { free: 1, ahead: 0, holdsSuspect: false };
 const sweep = { reachMs: 10_000, exclusive: false, suspects: 1 };
 
-/** Sends one claim whose answer is lost; tells where its jobs are then looked for. */
-async function straysOf(asked: ClaimRequest["sweep"]): Promise<readonly ClaimPair[]> {
-  const request: ClaimRequest = {
-    workerId: "w",
-    pairs: [pair],
-    names: ["report"],
-    free: 1,
-    ahead: 0,
-    leaseMs: 30_000,
-    leaseMsByName: {},
-    sweep: asked,
-    peeks: false,
-    wantsNextDue: false,
-  };
-  let looked: readonly ClaimPair[] = [];
+const request: ClaimRequest = {
+  workerId: "w",
+  pairs: [pair],
+  names: ["report"],
+  free: 1,
+  ahead: 0,
+  leaseMs: 30_000,
+  leaseMsByName: {},
+  sweep: undefined,
+  peeks: false,
+  wantsNextDue: false,
+};
+
+type LoopOptions = Parameters<typeof createClaimLoop>[0];
+
+function createLoop(asked: ClaimRequest, given: Pick<LoopOptions, "send"> & Partial<LoopOptions>) {
+  const settles = createSettleBuffer({
+    retention: "keep",
+    isBusy: () => false,
+    onSettled: () => undefined,
+    onLost: () => undefined,
+    emit: undefined,
+  });
   const loop = createClaimLoop({
     alarm: createAlarm(),
     plan: {
-      next: () => request,
+      next: () => asked,
       nextMs: () => 0,
       learn: () => undefined,
       wake: () => undefined,
       expect: () => undefined,
       yields: () => false,
     },
-    settles: createSettleBuffer({
-      retention: "keep",
-      isBusy: () => false,
-      onSettled: () => undefined,
-      onLost: () => undefined,
-      emit: undefined,
-    }),
-    send: () => Promise.reject(new Error("Connection terminated")),
-    async releaseStrays(pairs) {
-      looked = pairs;
-      loop.end();
-    },
+    settles,
+    sendBeside: given.send,
+    releaseStrays: () => Promise.resolve(),
     room: () => room,
     onClaimed: () => undefined,
     emit: undefined,
+    ...given,
   });
+  return { loop, settles };
+}
+
+/** Sends one claim whose answer is lost; tells where its jobs are then looked for. */
+async function straysOf(asked: ClaimRequest["sweep"]): Promise<readonly ClaimPair[]> {
+  let looked: readonly ClaimPair[] = [];
+  const { loop } = createLoop(
+    { ...request, sweep: asked },
+    {
+      send: () => Promise.reject(new Error("Connection terminated")),
+      async releaseStrays(pairs) {
+        looked = pairs;
+        loop.end();
+      },
+    },
+  );
   await loop.run();
   return looked;
 }
+
+/** What travels with a claim, and what beside it, when so many outcomes are to be written. */
+async function travelling(outcomes: number) {
+  const sent = { withClaim: 0, beside: 0 };
+  const answer = { unsettled: new Map(), claim: undefined };
+  const { loop, settles } = createLoop(request, {
+    async send({ items }) {
+      sent.withClaim += items.length;
+      loop.end();
+      return answer;
+    },
+    async sendBeside({ items, request: claim }) {
+      expect(claim).toBeUndefined();
+      sent.beside += items.length;
+      return answer;
+    },
+  });
+  for (let id = 1; id <= outcomes; id += 1)
+    settles.add(heldJob(id), { kind: "done", result: null, by: "handler" });
+  await loop.run();
+  expect(settles.size()).toBe(0);
+  return sent;
+}
+
+test("few outcomes travel with the claim, many beside it", async () => {
+  expect(await travelling(99)).toEqual({ withClaim: 99, beside: 0 });
+  expect(await travelling(100)).toEqual({ withClaim: 0, beside: 100 });
+});
 
 test("jobs of a claim whose answer was lost are looked for above its floors", async () => {
   expect(await straysOf(undefined)).toEqual([pair]);

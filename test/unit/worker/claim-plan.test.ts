@@ -9,6 +9,7 @@ const nothing = {
   nowUs: 0,
   nextDueUs: null,
   hasSwept: true,
+  tookMs: 1,
   isFull: false,
   passedOver: undefined,
 };
@@ -35,7 +36,7 @@ function claim(
 ): number | null | "no sweep" {
   const request = plan.next(nowMs, room);
   if (request === undefined) throw new Error(`No claim was due at ${nowMs} ms.`);
-  plan.learn(request, { ...answer, hasSwept: request.sweep !== undefined }, nowMs, nowMs + 1);
+  plan.learn(request, { ...answer, hasSwept: request.sweep !== undefined }, nowMs + 1);
   return request.sweep === undefined ? "no sweep" : request.sweep.reachMs;
 }
 
@@ -64,7 +65,7 @@ describe("a plan that polls once a minute", () => {
     const plan = createPlan();
     const request = plan.next(0, room);
     plan.wake();
-    if (request !== undefined) plan.learn(request, nothing, 0, 1);
+    if (request !== undefined) plan.learn(request, nothing, 1);
     expect(plan.nextMs(room)).toBe(0);
     expect(claim(plan, 1)).toBe("no sweep");
     expect(plan.nextMs(room)).toBeLessThan(200);
@@ -76,5 +77,15 @@ describe("a plan that polls once a minute", () => {
     plan.expect(500);
     plan.expect(Number.POSITIVE_INFINITY);
     expect(plan.nextMs(room)).toBe(500);
+  });
+
+  test("rests after a sweep by what it cost the server, not by how long its answer travelled", () => {
+    const plan = createPlan();
+    const request = plan.next(0, room);
+    // A second in the network.
+    if (request !== undefined) plan.learn(request, nothing, 1_000);
+    plan.wake();
+    claim(plan, 1_001);
+    expect(plan.nextMs(room)).toBeLessThan(1_200);
   });
 });

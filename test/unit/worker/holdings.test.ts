@@ -28,28 +28,34 @@ const answerWith = (job: ClaimedJob) => ({
   nowUs: 0,
   nextDueUs: null,
   hasSwept: true,
+  tookMs: 1,
   isFull: false,
   passedOver: undefined,
+});
+
+const options = () => ({
+  concurrency: 2,
+  shortestLeaseMs: 30_000,
+  retention: "keep" as const,
+  jobs: defineJobs({ report: defineJob({ payload: z.object({}) }) }),
+  workerId: "w",
+  yields: () => false,
+  onChange: () => undefined,
+  onClaimed: () => undefined,
+  emit: undefined,
 });
 
 test("a job that this very worker claims anew is told to end where it still runs", () => {
   const running: HeldJob[] = [];
   const events: QueueEvent[] = [];
   const holdings = createHoldings({
-    concurrency: 2,
-    shortestLeaseMs: 30_000,
-    retention: "keep",
-    jobs: defineJobs({ report: defineJob({ payload: z.object({}) }) }),
-    workerId: "w",
+    ...options(),
     // Never ends.
     runJob: (held) => {
       held.phase = "running";
       running.push(held);
       return new Promise(() => {});
     },
-    yields: () => false,
-    onChange: () => undefined,
-    onClaimed: () => undefined,
     emit: (event) => events.push(event),
   });
   holdings.take(answerWith(claimed(1)), 0);
@@ -58,4 +64,22 @@ test("a job that this very worker claims anew is told to end where it still runs
   expect(running.map(({ abortReason }) => abortReason?.code)).toEqual(["LEASE_LOST", undefined]);
   expect(events.filter(({ type }) => type === "lease.lost")).toMatchObject([{ leaseVersion: 1 }]);
   expect([...holdings.all()].map(({ job }) => job.leaseVersion)).toEqual([2]);
+});
+
+test("a suspect keeps others of its kind away until it has run for two seconds", () => {
+  const running: HeldJob[] = [];
+  const holdings = createHoldings({
+    ...options(),
+    runJob: (held) => {
+      held.phase = "running";
+      held.startedAtMs = performance.now();
+      running.push(held);
+      return new Promise(() => {});
+    },
+  });
+  expect(holdings.room().holdsSuspect).toBe(false);
+  holdings.take(answerWith({ ...claimed(3), expiredLeases: 2 }), 0);
+  expect(holdings.room().holdsSuspect).toBe(true);
+  for (const held of running) held.startedAtMs -= 2_000;
+  expect(holdings.room().holdsSuspect).toBe(false);
 });
