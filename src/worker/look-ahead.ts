@@ -38,8 +38,10 @@ export function createLookAhead(options: {
       meanLength += (payloadLength - meanLength) * WEIGHT;
     },
     size() {
+      // Nothing was seen yet.
+      if (meanLength === undefined) return 0;
       const byTime = (options.concurrency * reachMs) / Math.max(meanMs, 0.01);
-      const byLength = MAX_PAYLOAD_LENGTH / Math.max(meanLength ?? 0, 1);
+      const byLength = MAX_PAYLOAD_LENGTH / Math.max(meanLength, 1);
       return Math.floor(Math.min(byTime, byLength, MAX_JOBS));
     },
   };

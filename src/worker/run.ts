@@ -130,8 +130,8 @@ export function createRun(options: RunOptions): Run {
     plan,
     settles: holdings.settles,
     send: (task) => settleAndClaimJobs(main, task),
-    // It has little to do while there is much to settle, and can wait for a statement.
-    sendBeside: (task) => settleAndClaimJobs(listen, task),
+    // It has little to do while there is much to settle; behind a pooler nobody listens on it.
+    sendBeside: (task) => settleAndClaimJobs(settings.throughPooler ? main : listen, task),
     releaseStrays: (pairs) => releaseStrayJobs(main, { workerId, pairs, held: holdings.ids() }),
     room: holdings.room,
     onClaimed(answer, sentAtMs) {

@@ -16,7 +16,7 @@ const END = `
     finished_at = case when $2 <> 'queued' then now() end where id = $1`;
 
 /** How long it holds what it has claimed: longer than most jobs take, as one guesses. */
-const LEASE_MS = 3_000;
+const LEASE_MS = 1_000;
 
 interface NaiveJob {
   readonly id: number;
