@@ -123,6 +123,8 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
     const batch = settles.take(nowMs, request !== undefined) ?? [];
     if (request !== undefined && batch.length >= BESIDE_FROM) {
       await Promise.all([send([], request), send(batch, undefined, options.sendBeside)]);
+      // Again, when both are answered: the claim may not have seen what was written beside it.
+      plan.expect(monotonicMs() + dueAgainInMs(batch));
       return;
     }
     if (request !== undefined || batch.length > 0) return send(batch, request);

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { z } from "zod";
 import type { ClaimPair, ClaimRequest } from "../../../src/queries/claim-jobs.js";
+import type { ClaimAnswer } from "../../../src/queries/claimed-row.js";
 import { defineJob } from "../../../src/registry/define-job.js";
 import { createAlarm } from "../../../src/worker/alarm.js";
 import { createClaimLoop } from "../../../src/worker/claim-loop.js";
@@ -44,6 +45,17 @@ const request: ClaimRequest = {
   sweep: undefined,
   peeks: false,
   wantsNextDue: false,
+};
+
+const nothing: ClaimAnswer = {
+  jobs: [],
+  ended: [],
+  nowUs: 0,
+  tookMs: 1,
+  nextDueUs: null,
+  hasSwept: false,
+  isFull: false,
+  passedOver: undefined,
 };
 
 type LoopOptions = Parameters<typeof createClaimLoop>[0];
@@ -120,6 +132,30 @@ async function travelling(outcomes: number) {
 test("few outcomes travel with the claim, many beside it", async () => {
   expect(await travelling(99)).toEqual({ withClaim: 99, beside: 0 });
   expect(await travelling(100)).toEqual({ withClaim: 0, beside: 100 });
+});
+
+test("a retry written beside a claim is expected even where the claim is answered last", async () => {
+  const calls: string[] = [];
+  const { loop, settles } = createLoop(request, {
+    async send() {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      loop.end();
+      return { unsettled: new Map(), claim: nothing };
+    },
+    sendBeside: () => Promise.resolve({ unsettled: new Map(), claim: undefined }),
+    plan: {
+      next: () => request,
+      nextMs: () => 0,
+      learn: () => void calls.push("learn"),
+      wake: () => undefined,
+      expect: (dueMs) => void (dueMs < Number.POSITIVE_INFINITY && calls.push("expect")),
+      yields: () => false,
+    },
+  });
+  for (let id = 1; id <= 100; id += 1) settles.add(heldJob(id), { kind: "snooze", delayMs: 400 });
+  await loop.run();
+  expect(calls.at(-1)).toBe("expect");
+  expect(calls).toContain("learn");
 });
 
 test("jobs of a claim whose answer was lost are looked for above its floors", async () => {
