@@ -1,41 +1,18 @@
 import { expect, test } from "vitest";
 import type { ClaimAnswer, ClaimedJob } from "../../../src/queries/claimed-row.js";
 import { createClaimFloors } from "../../../src/worker/claim-floor.js";
+import { claimAnswer, claimedJob } from "../../support/claims.js";
 
 const SECOND_US = 1_000_000;
 const NOW_US = 1_000 * SECOND_US;
 
 function job(priority: number, atUs: number, id: number, queue = "default"): ClaimedJob {
-  return {
-    id,
-    queue,
-    name: "report",
-    priority,
-    attempts: 1,
-    maxAttempts: 10,
-    leaseVersion: 1,
-    expiredLeases: 0,
-    idempotencyKey: null,
-    payload: "{}",
-    place: { atUs, id },
-    createdMs: 0,
-    isProcessed: false,
-    isRecovered: false,
-  };
+  return claimedJob({ id, queue, priority, place: { atUs, id } });
 }
 
 /** What a claim found that looked at as many jobs as it wanted. */
 function full(...jobs: ClaimedJob[]): ClaimAnswer {
-  return {
-    jobs,
-    ended: [],
-    nowUs: NOW_US,
-    nextDueUs: null,
-    hasSwept: false,
-    tookMs: 1,
-    isFull: true,
-    passedOver: undefined,
-  };
+  return claimAnswer({ jobs, nowUs: NOW_US, isFull: true });
 }
 
 const short = (...jobs: ClaimedJob[]): ClaimAnswer => ({ ...full(...jobs), isFull: false });

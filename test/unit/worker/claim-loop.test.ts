@@ -1,31 +1,15 @@
 import { expect, test } from "vitest";
 import { z } from "zod";
 import type { ClaimPair, ClaimRequest } from "../../../src/queries/claim-jobs.js";
-import type { ClaimAnswer } from "../../../src/queries/claimed-row.js";
 import { defineJob } from "../../../src/registry/define-job.js";
 import { createAlarm } from "../../../src/worker/alarm.js";
 import { createClaimLoop } from "../../../src/worker/claim-loop.js";
 import { type HeldJob, holdJob } from "../../../src/worker/held-job.js";
 import { createSettleBuffer } from "../../../src/worker/settle-buffer.js";
+import { claimAnswer, claimedJob } from "../../support/claims.js";
 
 function heldJob(id: number): HeldJob {
-  const job = {
-    id,
-    queue: "default",
-    name: "report",
-    priority: 5,
-    attempts: 1,
-    maxAttempts: 10,
-    leaseVersion: 1,
-    expiredLeases: 0,
-    idempotencyKey: null,
-    payload: "{}",
-    place: { atUs: 0, id },
-    createdMs: 0,
-    isProcessed: false,
-    isRecovered: false,
-  };
-  const held = holdJob(job, defineJob({ payload: z.object({}) }), 0);
+  const held = holdJob(claimedJob({ id }), defineJob({ payload: z.object({}) }), 0);
   held.phase = "ending";
   return held;
 }
@@ -45,17 +29,6 @@ const request: ClaimRequest = {
   sweep: undefined,
   peeks: false,
   wantsNextDue: false,
-};
-
-const nothing: ClaimAnswer = {
-  jobs: [],
-  ended: [],
-  nowUs: 0,
-  tookMs: 1,
-  nextDueUs: null,
-  hasSwept: false,
-  isFull: false,
-  passedOver: undefined,
 };
 
 type LoopOptions = Parameters<typeof createClaimLoop>[0];
@@ -140,7 +113,7 @@ test("a retry written beside a claim is expected even where the claim is answere
     async send() {
       await new Promise((resolve) => setTimeout(resolve, 20));
       loop.end();
-      return { unsettled: new Map(), claim: nothing };
+      return { unsettled: new Map(), claim: claimAnswer() };
     },
     sendBeside: () => Promise.resolve({ unsettled: new Map(), claim: undefined }),
     plan: {

@@ -1,18 +1,10 @@
 import { describe, expect, test } from "vitest";
 import type { ClaimAnswer } from "../../../src/queries/claimed-row.js";
 import { createClaimPlan } from "../../../src/worker/claim-plan.js";
+import { claimAnswer } from "../../support/claims.js";
 
 const room = { free: 10, ahead: 0, holdsSuspect: false };
-const nothing = {
-  jobs: [],
-  ended: [],
-  nowUs: 0,
-  nextDueUs: null,
-  hasSwept: true,
-  tookMs: 1,
-  isFull: false,
-  passedOver: undefined,
-};
+const nothing = claimAnswer({ hasSwept: true });
 
 function createPlan() {
   return createClaimPlan({

@@ -4,34 +4,17 @@ import { z } from "zod";
 import type { ClaimedJob } from "../../../src/queries/claimed-row.js";
 import type { HeldJob } from "../../../src/worker/held-job.js";
 import { createHoldings } from "../../../src/worker/holdings.js";
+import { claimAnswer, claimedJob } from "../../support/claims.js";
 
-const claimed = (leaseVersion: number): ClaimedJob => ({
-  id: 1,
-  queue: "default",
-  name: "report",
-  priority: 5,
-  attempts: leaseVersion,
-  maxAttempts: 10,
-  leaseVersion,
-  expiredLeases: leaseVersion - 1,
-  idempotencyKey: null,
-  payload: "{}",
-  place: { atUs: 0, id: 1 },
-  createdMs: 0,
-  isProcessed: false,
-  isRecovered: leaseVersion > 1,
-});
+const claimed = (leaseVersion: number) =>
+  claimedJob({
+    attempts: leaseVersion,
+    leaseVersion,
+    expiredLeases: leaseVersion - 1,
+    isRecovered: leaseVersion > 1,
+  });
 
-const answerWith = (job: ClaimedJob) => ({
-  jobs: [job],
-  ended: [],
-  nowUs: 0,
-  nextDueUs: null,
-  hasSwept: true,
-  tookMs: 1,
-  isFull: false,
-  passedOver: undefined,
-});
+const answerWith = (job: ClaimedJob) => claimAnswer({ jobs: [job], hasSwept: true });
 
 const options = () => ({
   concurrency: 2,

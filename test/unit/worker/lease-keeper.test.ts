@@ -1,29 +1,14 @@
 import { defineJob } from "drizzle-queue";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { z } from "zod";
-import type { ClaimedJob } from "../../../src/queries/claimed-row.js";
 import { type HeldJob, holdJob } from "../../../src/worker/held-job.js";
 import { createLeaseKeeper } from "../../../src/worker/lease-keeper.js";
+import { claimedJob } from "../../support/claims.js";
 
 beforeEach(() => vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] }));
 afterEach(() => vi.useRealTimers());
 
-const job: ClaimedJob = {
-  id: 1,
-  queue: "default",
-  name: "note",
-  priority: 5,
-  attempts: 1,
-  maxAttempts: 10,
-  leaseVersion: 1,
-  expiredLeases: 0,
-  idempotencyKey: null,
-  payload: "{}",
-  place: { atUs: 0, id: 1 },
-  createdMs: 0,
-  isProcessed: false,
-  isRecovered: false,
-};
+const job = claimedJob({ name: "note" });
 
 test("renewals that error are tried again ever later, and the lease is given up when it is over", async () => {
   const held = holdJob(

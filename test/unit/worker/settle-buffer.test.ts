@@ -5,30 +5,12 @@ import type { SettleAnswer } from "../../../src/queries/settle-jobs.js";
 import { defineJob } from "../../../src/registry/define-job.js";
 import { type HeldJob, holdJob } from "../../../src/worker/held-job.js";
 import { createSettleBuffer } from "../../../src/worker/settle-buffer.js";
+import { claimedJob } from "../../support/claims.js";
 
 const definition = defineJob({ payload: z.object({}) });
 
 function held(id: number): HeldJob {
-  const job = holdJob(
-    {
-      id,
-      queue: "default",
-      name: "report",
-      priority: 5,
-      attempts: 1,
-      maxAttempts: 10,
-      leaseVersion: 1,
-      expiredLeases: 0,
-      idempotencyKey: null,
-      payload: "{}",
-      place: { atUs: 0, id },
-      createdMs: 0,
-      isProcessed: false,
-      isRecovered: false,
-    },
-    definition,
-    0,
-  );
+  const job = holdJob(claimedJob({ id }), definition, 0);
   job.phase = "ending";
   return job;
 }

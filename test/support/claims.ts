@@ -1,0 +1,36 @@
+import type { ClaimAnswer, ClaimedJob } from "../../src/queries/claimed-row.js";
+
+/** A job as a claim gives it at its first attempt, with what a test wants different. */
+export function claimedJob(change: Partial<ClaimedJob> = {}): ClaimedJob {
+  const id = change.id ?? 1;
+  return {
+    id,
+    queue: "default",
+    name: "report",
+    priority: 5,
+    attempts: 1,
+    maxAttempts: 10,
+    leaseVersion: 1,
+    expiredLeases: 0,
+    idempotencyKey: null,
+    payload: "{}",
+    place: { atUs: 0, id },
+    createdMs: 0,
+    isProcessed: false,
+    isRecovered: false,
+    ...change,
+  };
+}
+
+/** The answer of a claim that found nothing, with what a test wants different. */
+export const claimAnswer = (change: Partial<ClaimAnswer> = {}): ClaimAnswer => ({
+  jobs: [],
+  ended: [],
+  nowUs: 0,
+  tookMs: 1,
+  nextDueUs: null,
+  hasSwept: false,
+  isFull: false,
+  passedOver: undefined,
+  ...change,
+});
