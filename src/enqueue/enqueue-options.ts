@@ -45,17 +45,18 @@ export function checkOptions(definition: JobDefinition, options: EnqueueOptions)
     queue = definition.queue,
     priority = definition.priority,
     maxAttempts = definition.maxAttempts,
+    delayMs = 0,
   } = options;
   checkText("queue", queue);
   checkInteger("priority", priority, 0, 9);
   checkInteger("maxAttempts", maxAttempts, 1, MAX_INT32);
-  return { queue, priority, maxAttempts, ...checkStart(options) };
+  checkNumber("delayMs", delayMs, 0, MAX_DELAY_MS);
+  return { queue, priority, maxAttempts, runAt: startOf(options), delayMs };
 }
 
-function checkStart({ runAt, delayMs }: EnqueueOptions): Pick<CheckedOptions, "runAt" | "delayMs"> {
-  if (delayMs !== undefined) checkNumber("delayMs", delayMs, 0, MAX_DELAY_MS);
-  if (runAt === undefined) return { runAt: null, delayMs: delayMs ?? 0 };
-  if (delayMs === undefined) return { runAt: isoInstant(runAt), delayMs: 0 };
+function startOf({ runAt, delayMs }: EnqueueOptions): string | null {
+  if (runAt === undefined) return null;
+  if (delayMs === undefined) return isoInstant(runAt);
   throw new QueueError("INVALID_OPTION", "runAt and delayMs exclude each other.");
 }
 
