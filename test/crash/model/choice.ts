@@ -10,18 +10,19 @@ import type { ModelJob, QueueModel } from "./model.js";
  */
 export function expectRightChoice(
   model: QueueModel,
-  { free, ahead }: Claim,
+  { free, ahead, sweeps }: Claim,
   claimable: readonly ModelJob[],
   taken: readonly ModelJob[],
 ): void {
   expect(taken.length, "taken: no more than there is room for").toBeLessThanOrEqual(free + ahead);
-  const needing = taken.filter((job) => model.needsSlot(job));
+  const needsSlot = (job: ModelJob): boolean => model.needsSlot(job, sweeps);
+  const needing = taken.filter(needsSlot);
   expect(needing.length, "taken: no more than slots of what needs one").toBeLessThanOrEqual(free);
   const suspects = taken.filter((job) => model.isSuspect(job));
   expect(suspects.length, "taken: one suspect at a time").toBeLessThanOrEqual(1);
   const left = claimable.filter((job) => !taken.includes(job) && !model.isSuspect(job));
   if (taken.length < free) expect(left, "left behind though slots are free").toEqual([]);
-  for (const kind of kindsOf(model)) {
+  for (const kind of kindsOf(model, needsSlot)) {
     const ofKind = claimable.filter(kind);
     const takenOfKind = ofKind.filter((job) => taken.includes(job));
     expect(takenOfKind, "taken: the oldest of a kind first").toEqual(
@@ -31,8 +32,11 @@ export function expectRightChoice(
 }
 
 /** Within each of these the order decides alone. */
-const kindsOf = (model: QueueModel): ((job: ModelJob) => boolean)[] => [
+const kindsOf = (
+  model: QueueModel,
+  needsSlot: (job: ModelJob) => boolean,
+): ((job: ModelJob) => boolean)[] => [
   (job) => model.isSuspect(job),
-  (job) => !model.isSuspect(job) && model.needsSlot(job),
-  (job) => !model.isSuspect(job) && !model.needsSlot(job),
+  (job) => !model.isSuspect(job) && needsSlot(job),
+  (job) => !model.isSuspect(job) && !needsSlot(job),
 ];

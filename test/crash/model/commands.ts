@@ -32,13 +32,17 @@ export type Command =
       readonly claim: Claim;
     }
   | { readonly what: "commit"; readonly hold: number }
+  /** An operator asks for the end of a job, picked by its place among those that are open. */
+  | { readonly what: "cancel"; readonly job: number }
   | { readonly what: "advance"; readonly ms: number };
 
 const what = <W extends Command["what"]>(name: W) => fc.constant(name);
 
 const hold = fc.nat({ max: 20 });
 
-const end = fc.constantFrom<ModelEnd>("complete", "remove", "retry", "release", "fail");
+const job = fc.nat({ max: 20 });
+
+const end = fc.constantFrom<ModelEnd>("complete", "remove", "retry", "release", "fail", "cancel");
 
 const item: fc.Arbitrary<Item> = fc.record({
   key: fc.option(fc.constantFrom("a", "b", "c"), { freq: 2 }),
@@ -74,6 +78,7 @@ export const commandLists = (maxLength: number): fc.Arbitrary<Command[]> =>
       { weight: 2, arbitrary: fc.record({ what: what("settle"), hold, end }) },
       { weight: 2, arbitrary: fc.record({ what: what("settleAndClaim"), hold, end, claim }) },
       { weight: 2, arbitrary: fc.record({ what: what("commit"), hold }) },
+      { weight: 1, arbitrary: fc.record({ what: what("cancel"), job }) },
       { weight: 3, arbitrary: fc.record({ what: what("advance"), ms }) },
     ),
     { maxLength, size: "max" },

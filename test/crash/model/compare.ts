@@ -36,6 +36,10 @@ async function carryOut(command: Command, both: Both): Promise<void> {
       const { claim } = await real.turn(undefined, command.claim);
       return learn(both, command.claim, model.claimable(command.claim), claim);
     }
+    case "cancel": {
+      const id = model.cancel(command.job);
+      return id === undefined ? undefined : real.cancel(id);
+    }
     case "renew":
     case "commit":
     case "settle":
@@ -106,10 +110,17 @@ function learn(
   const taken = claimable.filter(({ id }) => ids.has(id));
   expect(taken, "jobs that were to be had").toHaveLength(jobs.length + ended.length);
   expectRightChoice(model, claim, claimable, taken);
-  const told = (list: readonly ClaimedJob[], status: ModelClaim["status"]) =>
-    list.map(({ id, leaseVersion }) => ({ id, version: leaseVersion, status }));
+  const told = ({ id, leaseVersion }: ClaimedJob, status: ModelClaim["status"]): ModelClaim => ({
+    id,
+    version: leaseVersion,
+    status,
+  });
   const byId = (a: ModelClaim, b: ModelClaim): number => a.id - b.id;
-  expect([...told(jobs, "running"), ...told(ended, "failed")].sort(byId)).toEqual(
+  const all = [
+    ...jobs.map((job) => told(job, "running")),
+    ...ended.map((job) => told(job, job.outcome)),
+  ];
+  expect(all.sort(byId)).toEqual(
     taken.map((job) => model.claim(job)).sort(byId),
   );
   holds.push(...jobs.map(({ id, leaseVersion }) => ({ jobId: id, version: leaseVersion })));

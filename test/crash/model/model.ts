@@ -7,12 +7,14 @@ export interface ModelJob {
   readonly key: string | null;
   readonly input: number;
   readonly maxAttempts: number;
-  status: "queued" | "running" | "done" | "failed";
+  status: "queued" | "running" | "done" | "failed" | "cancelled";
   attempts: number;
   version: number;
   expired: number;
   dueMs: number;
   leaseMs: number | null;
+  /** An operator has asked for its end. */
+  isUnwanted: boolean;
 }
 
 /** What a worker believes to hold. */
@@ -21,15 +23,15 @@ export interface ModelHold {
   readonly version: number;
 }
 
-/** A job that a claim returned: taken, or ended because no attempt was left. */
+/** A job that a claim returned: taken, or ended because no attempt was left or somebody had asked for it. */
 export interface ModelClaim {
   readonly id: number;
   readonly version: number;
-  readonly status: "running" | "failed";
+  readonly status: "running" | "failed" | "cancelled";
 }
 
 /** How a worker ends an attempt. */
-export type ModelEnd = "complete" | "remove" | "retry" | "release" | "fail";
+export type ModelEnd = "complete" | "remove" | "retry" | "release" | "fail" | "cancel";
 
 /** A lease, in milliseconds. */
 export const LEASE_MS = 60_000;
@@ -37,12 +39,15 @@ export const LEASE_MS = 60_000;
 /** From this many expiries on a job is taken one at a time. */
 const SUSPECT = 2;
 
+const OPEN: ReadonlySet<ModelJob["status"]> = new Set(["queued", "running"]);
+
 const STATUS_AFTER = {
   complete: "done",
   remove: "done",
   retry: "queued",
   release: "queued",
   fail: "failed",
+  cancel: "cancelled",
 } as const;
 
 /** The queue in memory: what the SQL is compared with. */
@@ -77,6 +82,7 @@ export class QueueModel {
       version: 0,
       expired: 0,
       leaseMs: null,
+      isUnwanted: false,
     });
   }
 
@@ -92,10 +98,13 @@ export class QueueModel {
     return job.expired + (job.status === "running" ? 1 : 0) >= SUSPECT;
   }
 
-  /** Only a free slot may take it: it has been tried, or has no attempt to spare. */
-  needsSlot(job: ModelJob): boolean {
+  /**
+   * Only a free slot may take it: it has been tried, or has no attempt to spare.
+   * A sweep knows besides what somebody wants ended: that has no use for a spare attempt.
+   */
+  needsSlot(job: ModelJob, sweeps: boolean): boolean {
     const isFresh = job.attempts === 0 && job.maxAttempts > 1 && job.status === "queued";
-    return !isFresh && !this.isExhausted(job);
+    return !isFresh && !this.isExhausted(job) && !(sweeps && job.isUnwanted);
   }
 
   /** It ends in the claim. */
@@ -105,13 +114,15 @@ export class QueueModel {
 
   /** Takes a job as a claim does, and says what becomes of it. */
   claim(job: ModelJob): ModelClaim {
-    if (job.status === "running") job.expired += 1;
-    const isExhausted = this.isExhausted(job);
-    job.status = isExhausted ? "failed" : "running";
-    job.leaseMs = isExhausted ? null : this.nowMs + LEASE_MS;
-    if (!isExhausted) job.attempts += 1;
+    const wasLost = job.status === "running";
+    const ends = this.isExhausted(job) || (wasLost && job.isUnwanted);
+    const status = ends ? (job.isUnwanted ? "cancelled" : "failed") : "running";
+    if (wasLost) job.expired += 1;
+    if (!ends) job.attempts += 1;
+    job.status = status;
+    job.leaseMs = ends ? null : this.nowMs + LEASE_MS;
     job.version += 1;
-    return { id: job.id, version: job.version, status: job.status };
+    return { id: job.id, version: job.version, status };
   }
 
   /** Whether the hold is still worth something. */
@@ -120,11 +131,19 @@ export class QueueModel {
     return job?.status === "running" && job.version === version && !this.hasRunOut(job);
   }
 
-  renew(hold: ModelHold): "renewed" | "lost" {
+  /** A queued job is claimed all the same; its first renewal tells. */
+  cancel(place: number): number | undefined {
+    const open = [...this.jobs.values()].filter(({ status }) => OPEN.has(status));
+    const job = open[place % Math.max(1, open.length)];
+    if (job !== undefined) job.isUnwanted = true;
+    return job?.id;
+  }
+
+  renew(hold: ModelHold): "renewed" | "lost" | "cancelled" {
     const job = this.jobs.get(hold.jobId);
     if (job === undefined || !this.holds(hold)) return "lost";
     job.leaseMs = this.nowMs + LEASE_MS;
-    return "renewed";
+    return job.isUnwanted ? "cancelled" : "renewed";
   }
 
   settle(hold: ModelHold, end: ModelEnd): SettleAnswer | undefined {
@@ -134,11 +153,12 @@ export class QueueModel {
       return job.version === hold.version && job.status !== "running" ? "settled" : "lost";
     job.leaseMs = null;
     if (end === "release") job.attempts -= 1;
-    job.status = STATUS_AFTER[end];
+    const isCalledOff = job.isUnwanted && STATUS_AFTER[end] === "queued";
+    job.status = isCalledOff ? "cancelled" : STATUS_AFTER[end];
     if (end === "retry") job.dueMs = this.nowMs;
     if (job.status === "done") this.record(job);
     if (end === "remove") this.jobs.delete(job.id);
-    return undefined;
+    return isCalledOff ? "cancelled" : undefined;
   }
 
   commit(hold: ModelHold): "held" | "lost" {

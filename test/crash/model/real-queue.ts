@@ -5,7 +5,7 @@ import { z } from "zod";
 import type { ClaimAnswer } from "../../../src/queries/claimed-row.js";
 import type { Executor, Row } from "../../../src/queries/executor.js";
 import { type GuardAnswer, guardJob } from "../../../src/queries/guard-job.js";
-import { renewLeases } from "../../../src/queries/renew-leases.js";
+import { type RenewAnswer, renewLeases } from "../../../src/queries/renew-leases.js";
 import { settleAndClaim } from "../../../src/queries/settle-and-claim.js";
 import type { SettleAnswer, SettleItem, Settlement } from "../../../src/queries/settle-jobs.js";
 import { tableNames } from "../../../src/schema/table-names.js";
@@ -21,7 +21,7 @@ const run = settleAndClaim(tables);
 const renewAll = renewLeases(tables);
 const guard = guardJob(tables);
 
-const ended = (status: "queued" | "failed", isUncounted: boolean, delayMs: number | null) =>
+const ended = (status: "queued" | "failed" | "cancelled", isUncounted: boolean, delayMs: number | null) =>
   ({
     way: "end",
     status,
@@ -38,6 +38,7 @@ const SETTLEMENTS: Readonly<Record<ModelEnd, Settlement>> = {
   retry: ended("queued", false, 0),
   release: ended("queued", true, null),
   fail: ended("failed", false, null),
+  cancel: ended("cancelled", false, null),
 };
 
 /** What an enqueue said of its jobs, in their order. */
@@ -64,8 +65,10 @@ export interface RealQueue {
     readonly unsettled: SettleAnswer | undefined;
     readonly claim: ClaimAnswer | undefined;
   }>;
-  renew(hold: ModelHold): Promise<"renewed" | "lost">;
+  renew(hold: ModelHold): Promise<"renewed" | RenewAnswer>;
   commit(hold: ModelHold): Promise<GuardAnswer["kind"]>;
+  /** As an operator does it: by SQL. */
+  cancel(id: number): Promise<void>;
   /** Moves all times into the past: the same as if so much time had passed. */
   advance(ms: number): Promise<void>;
   stored(): Promise<Row>;
@@ -111,7 +114,7 @@ export function createRealQueue(client: pg.Client): RealQueue {
     async renew({ jobId, version }) {
       const lease = { id: jobId, leaseVersion: version, leaseMs: LEASE_MS };
       const answers = await renewAll(executor, [lease]);
-      return answers.get(jobId) === undefined ? "renewed" : "lost";
+      return answers.get(jobId) ?? "renewed";
     },
     async commit({ jobId, version }) {
       await client.query("begin isolation level read committed");
@@ -119,6 +122,9 @@ export function createRealQueue(client: pg.Client): RealQueue {
       const { kind } = await guard(executor, attempt);
       await client.query(kind === "held" ? "commit" : "rollback");
       return kind;
+    },
+    async cancel(id) {
+      await rows("update public.queue_jobs set cancel_requested_at = now() where id = $1", [id]);
     },
     async advance(ms) {
       await rows(
