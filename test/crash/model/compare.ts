@@ -120,9 +120,7 @@ function learn(
     ...jobs.map((job) => told(job, "running")),
     ...ended.map((job) => told(job, job.outcome)),
   ];
-  expect(all.sort(byId)).toEqual(
-    taken.map((job) => model.claim(job)).sort(byId),
-  );
+  expect(all.sort(byId)).toEqual(taken.map((job) => model.claim(job)).sort(byId));
   holds.push(...jobs.map(({ id, leaseVersion }) => ({ jobId: id, version: leaseVersion })));
 }
 

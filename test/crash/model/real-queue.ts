@@ -21,7 +21,11 @@ const run = settleAndClaim(tables);
 const renewAll = renewLeases(tables);
 const guard = guardJob(tables);
 
-const ended = (status: "queued" | "failed" | "cancelled", isUncounted: boolean, delayMs: number | null) =>
+const ended = (
+  status: "queued" | "failed" | "cancelled",
+  isUncounted: boolean,
+  delayMs: number | null,
+) =>
   ({
     way: "end",
     status,
