@@ -75,6 +75,8 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
   let passesBelow = false;
   /** A suspect was found, and they are taken one at a time. */
   let leavesSuspects = false;
+  /** From this priority on, the last far sweep has not seen all that lies below the floors. */
+  let unsearchedFrom = Number.NEGATIVE_INFINITY;
 
   const wantsSuspect = ({ free, holdsSuspect }: ClaimRoom): boolean =>
     free > 0 && leavesSuspects && !holdsSuspect;
@@ -122,6 +124,13 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
       leavesSuspects = [...answer.jobs, ...answer.ended].some(isSuspect);
   };
 
+  /** A job above its floor is not to start before one of the same priority below, which may be a lost one. */
+  const learnOfUnsearched = (request: ClaimRequest, answer: ClaimAnswer): void => {
+    if (request.sweep?.reachMs === null && answer.hasSwept)
+      unsearchedFrom = firstUnsearched(request.pairs, answer);
+    if (takenBy(answer).some(({ priority }) => priority >= unsearchedFrom)) nextFarMs = farRestedMs;
+  };
+
   /** What is owed once the answer is known; asked again where nobody swept. */
   const owedAfter = ({ sweep }: ClaimRequest, answer: ClaimAnswer): typeof owes => {
     // A wake-up that came while the claim was under way is for a job that it may have missed.
@@ -155,6 +164,7 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
       hasBacklog = answer.isFull && answer.jobs.length + answer.ended.length > 0;
       rest(request, answer, nowMs);
       learnOfPassed(request, answer);
+      learnOfUnsearched(request, answer);
       const pollMs = options.pollsClosely()
         ? jittered(CLOSE_POLL_MS, 1.5)
         : jittered(options.pollIntervalMs);
@@ -178,12 +188,25 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
   };
 }
 
+const takenBy = ({ jobs, ended }: ClaimAnswer): readonly ClaimedJob[] => [...jobs, ...ended];
+
+/** Without a floor yet, all that a queue holds may be older than what others have lost. */
+function isBelowFloor(
+  pairs: ClaimRequest["pairs"],
+  { queue, priority, place }: ClaimedJob,
+): boolean {
+  const floor = pairs.find((pair) => pair.queue === queue && pair.priority === priority)?.floor;
+  return floor == null || place.atUs < floor.atUs;
+}
+
 /** Whether every job that came lies below the floor of its queue and priority. */
-function endsBelowFloor(pairs: ClaimRequest["pairs"], { jobs, ended }: ClaimAnswer): boolean {
-  return [...jobs, ...ended].every((job) => {
-    const floor =
-      pairs.find((pair) => pair.queue === job.queue && pair.priority === job.priority)?.floor ??
-      null;
-    return floor !== null && job.place.atUs < floor.atUs;
-  });
+const endsBelowFloor = (pairs: ClaimRequest["pairs"], answer: ClaimAnswer): boolean =>
+  takenBy(answer).every((job) => isBelowFloor(pairs, job));
+
+/** A sweep looks below the floors of all queues of a priority, then above them, then at the next priority. */
+function firstUnsearched(pairs: ClaimRequest["pairs"], answer: ClaimAnswer): number {
+  if (!answer.isFull) return Number.POSITIVE_INFINITY;
+  const last = Math.max(...takenBy(answer).map(({ priority }) => priority));
+  const ofLast = takenBy(answer).filter(({ priority }) => priority === last);
+  return ofLast.every((job) => isBelowFloor(pairs, job)) ? last : last + 1;
 }

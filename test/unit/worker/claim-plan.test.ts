@@ -1,15 +1,15 @@
 import { describe, expect, test } from "vitest";
 import type { ClaimAnswer } from "../../../src/queries/claimed-row.js";
 import { createClaimPlan } from "../../../src/worker/claim-plan.js";
-import { claimAnswer } from "../../support/claims.js";
+import { claimAnswer, claimedJob } from "../../support/claims.js";
 
 const room = { free: 10, ahead: 0, holdsSuspect: false };
 const nothing = claimAnswer({ hasSwept: true });
 
-function createPlan() {
+function createPlan(queues = ["default"]) {
   return createClaimPlan({
     workerId: "w",
-    queues: ["default"],
+    queues,
     names: ["note"],
     leaseMs: 30_000,
     leaseMsByName: {},
@@ -79,5 +79,43 @@ describe("a plan that polls once a minute", () => {
     plan.wake();
     claim(plan, 1_001);
     expect(plan.nextMs(room)).toBeLessThan(1_200);
+  });
+});
+
+describe("a plan of a worker that always finds more jobs than it has slots for", () => {
+  const SECOND_US = 1_000_000;
+  /** A job that became due so many seconds after 1970. */
+  const job = (priority: number, atS: number, queue = "default") =>
+    claimedJob({ priority, queue, place: { atUs: atS * SECOND_US, id: atS } });
+  /** What a claim gives that had more to choose from, long after they became due or soon. */
+  const full = (...jobs: ReturnType<typeof job>[]): ClaimAnswer =>
+    claimAnswer({ jobs, isFull: true, nowUs: 1_000 * SECOND_US });
+  const start = (): ClaimAnswer => ({ ...full(job(0, 10), job(5, 10)), nowUs: 11 * SECOND_US });
+
+  test("goes on to look at everything until it knows a place in each queue that gives jobs", () => {
+    const plan = createPlan(["default", "second"]);
+    expect(claim(plan, 0, full(job(5, 10, "second")))).toBeNull();
+    expect(claim(plan, 1, full(job(5, 5, "default")))).toBeNull();
+    expect(claim(plan, 2, full(job(5, 11, "second")))).toBeNull();
+    expect(claim(plan, 3, full(job(5, 6, "default")))).toBe("no sweep");
+  });
+
+  test("looks below the floors once a priority gives a job that no sweep has come to", () => {
+    const plan = createPlan();
+    claim(plan, 0, start());
+    // Full of the first priority, above its floor: the sweep has not come to the others.
+    expect(claim(plan, 1, full(job(0, 60)))).toBeNull();
+    expect(claim(plan, 2, full(job(0, 61)))).toBe("no sweep");
+    expect(claim(plan, 3, full(job(5, 51)))).toBe("no sweep");
+    // After its rest.
+    expect(claim(plan, 20, full(job(5, 20)))).toBeNull();
+  });
+
+  test("does not sweep again after a sweep that has seen all below the floors", () => {
+    const plan = createPlan();
+    claim(plan, 0, start());
+    expect(claim(plan, 1, full(job(0, 60), job(5, 51)))).toBeNull();
+    const reaches = [20, 40, 60].map((nowMs) => claim(plan, nowMs, full(job(5, nowMs + 40))));
+    expect(reaches).not.toContain(null);
   });
 });
