@@ -114,10 +114,10 @@ function checkString(text: string, path: Path): void {
 }
 
 function hasToJson(value: unknown): value is { toJSON(key: string): unknown } {
-  if (value instanceof Date && Number.isNaN(value.getTime())) return false;
   return (
     typeof value === "object" &&
     value !== null &&
+    !(value instanceof Date && Number.isNaN(value.getTime())) &&
     typeof (value as { toJSON?: unknown }).toJSON === "function"
   );
 }
