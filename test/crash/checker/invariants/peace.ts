@@ -53,10 +53,11 @@ export function exitsAreOurs({ fleet, attempts, facts }: Ledger): Verdict {
   );
   // One that is asked to end before it has set up to hear of it just ends.
   const ready = new Set(attempts.flatMap(({ what, who }) => (what === "ready" ? [who] : [])));
+  const blocked = longestBlocks(attempts);
   for (const exit of fleet) {
     if (exit.what !== "exit") continue;
     const isExplained = isKilled(exit, poisoned) || isUnready(exit, ready);
-    const isWrong = !isExplained && (!endsWell(exit) || isLate(exit, facts));
+    const isWrong = !isExplained && (!endsWell(exit) || isLate(exit, facts, blocked));
     inquiry.look(isWrong && `${exit.who} ${describe(exit)}`);
   }
   return inquiry.verdict();
@@ -76,9 +77,25 @@ const isUnready = ({ signal, because, who }: Exit, ready: ReadonlySet<string>): 
 const endsWell = ({ code, because }: Exit): boolean =>
   (because === "term" || because === "finished") && code === 0;
 
-/** Whether a stop took longer than it may; one that was paused meanwhile has an excuse. */
-function isLate({ who, because, tookMs, atMs }: Exit, { struck }: Ledger["facts"]): boolean {
-  if (because !== "term" || tookMs === null || tookMs <= STOP_BOUND_MS) return false;
+/** For how long at most the only thread of each process was kept busy, in milliseconds: meanwhile it hears no signal. */
+function longestBlocks(attempts: Ledger["attempts"]): ReadonlyMap<string, number> {
+  const longest = new Map<string, number>();
+  for (const entry of attempts) {
+    if (entry.what !== "event") continue;
+    const { blockedMs = 0 } = entry.event as { readonly blockedMs?: number };
+    longest.set(entry.who, Math.max(longest.get(entry.who) ?? 0, blockedMs));
+  }
+  return longest;
+}
+
+/** Whether a stop took longer than it may; one that was paused, or whose thread was busy, has an excuse. */
+function isLate(
+  { who, because, tookMs, atMs }: Exit,
+  { struck }: Ledger["facts"],
+  blocked: ReadonlyMap<string, number>,
+): boolean {
+  if (because !== "term" || tookMs === null) return false;
+  if (tookMs <= STOP_BOUND_MS + (blocked.get(who) ?? 0)) return false;
   return !struck.some(
     ({ action, struckAtMs }) =>
       action.kind === "pause" &&
