@@ -115,18 +115,18 @@ const clockColumns = `
 /** Until it has been due for this long, a job that only a free slot may take is not said to be passed over. */
 const patience = "interval '500 milliseconds'";
 
-/** The first job that was passed over, those below the floors before the others. */
+/** The first job that was passed over, those that only a sweep sees before the others. */
 const passedOver = `
-  select available_at, id, is_below from ranked
+  select available_at, id, only_swept from ranked
   where not may_wait and nth > room and available_at < statement_timestamp() - ${patience}
-  order by is_below desc, nth limit 1`;
+  order by only_swept desc, nth limit 1`;
 
 const lookColumns = `
   -- By the server's clock: the network's share is no work of the server.
   date_part('epoch', clock_timestamp() - statement_timestamp()) * 1000 as took_ms,
   (select count(*) from ranked) >= $wanted::int as is_full,
   (select round(date_part('epoch', greatest(available_at, 'epoch')) * 1000000)::bigint from passed) as passed_us,
-  (select id from passed) as passed_id, (select is_below from passed) as passed_below`;
+  (select id from passed) as passed_id, (select only_swept from passed) as passed_only_swept`;
 
 /** The common table expressions of a plain claim; its results are `claim` and `clock`. */
 const plainParts = `
@@ -151,7 +151,7 @@ const plainParts = `
     limit $seen::int
   ),
   ranked as materialized (
-    select id, available_at, may_wait, row_number() over () as nth, $free::int as room, false as is_below from due
+    select id, available_at, may_wait, row_number() over () as nth, $free::int as room, false as only_swept from due
   ),
   -- A job that is only fetched ahead would lose an attempt in somebody else's crash:
   -- beyond the free slots, only jobs that can spare it.
@@ -228,8 +228,8 @@ const sweepParts = `
   ),
   -- The suspect takes one of the slots.
   ranked as materialized (
-    select id, available_at, may_wait, is_lost, is_below, row_number() over () + (select count(*) from suspect) as nth,
-      $free::int as room
+    select id, available_at, may_wait, is_lost, is_below or is_lost as only_swept,
+      row_number() over () + (select count(*) from suspect) as nth, $free::int as room
     from due
   ),
   chosen as materialized (

@@ -51,8 +51,8 @@ export interface EndedJob extends ClaimedJob {
 /** Where a job is that was passed over. */
 export interface PassedOver {
   readonly place: Place;
-  /** Whether it lies below its floor, where only sweeps look. */
-  readonly isBelow: boolean;
+  /** Whether it lies below its floor or was lost: only sweeps see such jobs. */
+  readonly isOnlySwept: boolean;
 }
 
 /** Reads the rows of a statement that claims; rows of its settling parts are passed over. */
@@ -84,9 +84,9 @@ export function readClaim(rows: readonly Row[]): ClaimAnswer {
 }
 
 function readPassedOver(clock: Row): PassedOver | undefined {
-  const { passed_us: atUs, passed_id: id, passed_below: isBelow } = clock;
-  if (isBelow === null) return undefined;
-  return { place: { atUs: Number(atUs), id: Number(id) }, isBelow: isBelow === true };
+  const { passed_us: atUs, passed_id: id, passed_only_swept: isOnlySwept } = clock;
+  if (isOnlySwept === null) return undefined;
+  return { place: { atUs: Number(atUs), id: Number(id) }, isOnlySwept: isOnlySwept === true };
 }
 
 function readJob(row: Row): ClaimedJob {

@@ -91,7 +91,7 @@ const clockColumns = [
   "is_full",
   "passed_us",
   "passed_id",
-  "passed_below",
+  "passed_only_swept",
 ];
 
 const nulls = (columns: readonly string[]): string => columns.map(() => "null").join(", ");
@@ -108,7 +108,7 @@ function textOf(shape: SettleShape, request: ClaimRequest | undefined): string {
     results.push(
       `select id, null::text as answer, ${jobColumns.join(", ")},
         null::bigint as now_us, null::bigint as next_due_us, null::boolean as swept, null::float8 as took_ms, null::boolean as is_full,
-        null::bigint as passed_us, null::bigint as passed_id, null::boolean as passed_below from claim`,
+        null::bigint as passed_us, null::bigint as passed_id, null::boolean as passed_only_swept from claim`,
       `select null, null, ${nulls(jobColumns)}, ${clockColumns.join(", ")} from clock`,
     );
   }

@@ -71,8 +71,8 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
   let owes: "nothing" | "near" | "far" = "nothing";
 
   /** Whether jobs were passed over that the next claim sees, and such as only a sweep sees. */
-  let passesAbove = false;
-  let passesBelow = false;
+  let passesSeen = false;
+  let passesUnseen = false;
   /** A suspect was found, and they are taken one at a time. */
   let leavesSuspects = false;
   /** From this priority on, the last far sweep has not seen all that lies below the floors. */
@@ -81,7 +81,7 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
   const wantsSuspect = ({ free, holdsSuspect }: ClaimRoom): boolean =>
     free > 0 && leavesSuspects && !holdsSuspect;
 
-  const yields = (): boolean => passesAbove || passesBelow;
+  const yields = (): boolean => passesSeen || passesUnseen;
 
   const nextMs = (room: ClaimRoom): number => {
     if (isWoken || hasBacklog || (room.free > 0 && yields())) return 0;
@@ -91,7 +91,7 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
   const sweepFor = (nowMs: number, room: ClaimRoom): Sweep | undefined => {
     const suspects = room.holdsSuspect || room.free === 0 ? 0 : 1;
     // Known to be there, and their lease has run out already: no rest, and no turns among workers.
-    if (room.free > 0 && passesBelow) return { reachMs: null, exclusive: false, suspects };
+    if (room.free > 0 && passesUnseen) return { reachMs: null, exclusive: false, suspects };
     const owesFar = (owes === "far" || wantsSuspect(room)) && nowMs >= farRestedMs;
     if (nowMs >= nextFarMs || owesFar) return { reachMs: null, exclusive: hasBacklog, suspects };
     if (nowMs >= nextNearMs) return { reachMs: NEAR_REACH_MS, exclusive: hasBacklog, suspects };
@@ -118,8 +118,8 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
 
   const learnOfPassed = ({ sweep }: ClaimRequest, answer: ClaimAnswer): void => {
     const isFar = sweep?.reachMs === null && answer.hasSwept;
-    passesAbove = answer.passedOver?.isBelow === false;
-    passesBelow = answer.passedOver?.isBelow === true || (passesBelow && !isFar);
+    passesSeen = answer.passedOver?.isOnlySwept === false;
+    passesUnseen = answer.passedOver?.isOnlySwept === true || (passesUnseen && !isFar);
     if (isFar && sweep.suspects > 0)
       leavesSuspects = [...answer.jobs, ...answer.ended].some(isSuspect);
   };

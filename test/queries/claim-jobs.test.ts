@@ -107,7 +107,7 @@ describe("a claim", () => {
     const { jobs, passedOver } = await claim({ free: 1, ahead: 10 });
     expect(jobs).toHaveLength(5);
     const [second] = await places("where lease_until is null");
-    expect(passedOver).toEqual({ place: second, isBelow: false });
+    expect(passedOver).toEqual({ place: second, isOnlySwept: false });
     expect((await claim({ free: 2, ahead: 10 })).passedOver).toBeUndefined();
   });
 
@@ -120,7 +120,7 @@ describe("a claim", () => {
     await seed(3, 50, ", attempts", ", 1");
     expect((await claim({ free: 1 })).passedOver).toBeUndefined();
     const { jobs, passedOver } = await claim({ free: 1, peeks: true });
-    expect([jobs.length, passedOver?.isBelow]).toEqual([1, false]);
+    expect([jobs.length, passedOver?.isOnlySwept]).toEqual([1, false]);
   });
 
   test("says that it was full, also when it could take none of what it saw", async () => {
@@ -237,7 +237,7 @@ describe("a sweep", () => {
     const { jobs, passedOver } = await claim({ pairs, free: 1, ahead: 10, sweep: far });
     expect(jobs.filter((job) => job.isRecovered)).toHaveLength(1);
     const [first] = await places("where lease_until < statement_timestamp()");
-    expect(passedOver).toEqual({ place: first, isBelow: true });
+    expect(passedOver).toEqual({ place: first, isOnlySwept: true });
   });
 
   test("takes lost jobs of one queue before what another has above its floor", async () => {
@@ -248,7 +248,15 @@ describe("a sweep", () => {
     const pairs = ["other", "default"].map((queue) => ({ queue, priority: 5, floor }));
     const { jobs, passedOver } = await claim({ pairs, free: 1, ahead: 2, sweep: far });
     expect(jobs.map(({ queue }) => queue).sort()).toEqual(["default", "other"]);
-    expect(passedOver?.isBelow).toBe(true);
+    expect(passedOver?.isOnlySwept).toBe(true);
+  });
+
+  test("tells that only a sweep sees a lost job, wherever the floor is", async () => {
+    await seed(2, 50, ...expired);
+    await seed(2, 40);
+    const { jobs, passedOver } = await claim({ free: 1, ahead: 3, sweep: far });
+    expect(jobs.filter((job) => job.isRecovered)).toHaveLength(1);
+    expect(passedOver?.isOnlySwept).toBe(true);
   });
 
   test("ends without a slot what has no attempt left", async () => {
