@@ -74,13 +74,18 @@ function faultRows({ facts }: Ledger, plan: FaultPlan): string[][] {
 }
 
 function recoveryRows(ledger: Ledger): string[][] {
-  const { afterKill, afterRestart } = recoveriesOf(ledger);
+  const { afterKill, afterLease, afterRestart } = recoveriesOf(ledger);
   const boundMs = ledger.facts.level.leaseMs + 2_000;
   return [
     [
       "from a worker's kill to the next claim of each job it held, where its lease ran out for the first time (from the second on a job is a suspect and waits on purpose)",
       percentiles(afterKill),
       `lease + 2 s = ${boundMs} ms`,
+    ],
+    [
+      "the same from the end of its lease, which statements that were still on their way may have renewed after the kill",
+      percentiles(afterLease),
+      "2,000 ms",
     ],
     [
       "from the server's restart to the first completion",

@@ -9,6 +9,8 @@ export interface Recoveries {
    * is a suspect, taken one at a time, and waits on purpose.
    */
   readonly afterKill: readonly number[];
+  /** The same from the end of the lease: what was on its way when the worker was killed may have renewed it. */
+  readonly afterLease: readonly number[];
   /** From the server's restart to the first completion. */
   readonly afterRestart: readonly number[];
 }
@@ -21,14 +23,17 @@ export function recoveriesOf({ audit, fleet, facts }: Ledger): Recoveries {
     ),
   );
   const afterKill: number[] = [];
+  const afterLease: number[] = [];
   for (const versions of groupBy(audit, ({ jobId }) => jobId).values()) {
     let holder = "nobody";
     for (const entry of versions) {
       const killedMs = killedAt.get(holder);
       const wasHeld = entry.old?.status === "running" && entry.old.expired === 0 && isClaim(entry);
       // What was taken over before that was not lost by the kill.
-      if (wasHeld && killedMs !== undefined && killedMs < entry.atMs)
+      if (wasHeld && killedMs !== undefined && killedMs < entry.atMs) {
         afterKill.push(entry.atMs - killedMs);
+        afterLease.push(entry.atMs - Math.max(killedMs, entry.old?.leaseMs ?? 0));
+      }
       if (isClaim(entry)) holder = entry.who;
     }
   }
@@ -39,7 +44,7 @@ export function recoveriesOf({ audit, fleet, facts }: Ledger): Recoveries {
     const first = completions.find((atMs) => atMs > upMs);
     return first === undefined ? [] : [first - upMs];
   });
-  return { afterKill, afterRestart };
+  return { afterKill, afterLease, afterRestart };
 }
 
 /** When jobs became done, in milliseconds since 1970. */

@@ -55,9 +55,10 @@ function describeFaults({ facts, attempts }: Ledger, plan: FaultPlan): string {
 }
 
 function describeRecoveries(ledger: Ledger): string {
-  const { afterKill, afterRestart } = recoveriesOf(ledger);
+  const { afterKill, afterLease, afterRestart } = recoveriesOf(ledger);
   return [
     `recovery of a killed worker's jobs, suspects aside: ${percentiles(afterKill)} (bound ${ledger.facts.level.leaseMs + 2_000} ms)`,
+    `  from the end of the lease: ${percentiles(afterLease)} (bound 2000 ms)`,
     `first completion after the server's restart: ${percentiles(afterRestart)}`,
   ].join("\n");
 }
