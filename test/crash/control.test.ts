@@ -12,7 +12,7 @@ function controlLevel(): Level {
 }
 
 /** A harness that never goes red proves nothing: this queue is wrong in the ways that it looks for. */
-test("a naive queue goes red: effects double, and who holds nothing any more writes", async () => {
+test("a naive queue goes red: effects double, who holds nothing any more writes, and idleness is dear", async () => {
   const level = controlLevel();
   const plan = makePlan(level, 1);
   const run = await judgedRun({ level, plan, seed: 1, contender: "naive" });
@@ -30,4 +30,7 @@ test("a naive queue goes red: effects double, and who holds nothing any more wri
     matches(/^F1 .* (held by \S+, was written by|after its lease had run out)/),
     run.report,
   ).toBeGreaterThan(0);
+  // Each slot polls by itself, ten times a second, and each job leaves a listener behind.
+  expect(matches(/^I15 \S+ asked the jobs table \d{3,} times/), run.report).toBeGreaterThan(0);
+  expect(matches(/^I15 \S+ keeps \d{2,} of AbortSignal after/), run.report).toBeGreaterThan(0);
 });

@@ -17,6 +17,7 @@ import { createFleet, type Fleet } from "./fleet/fleet.js";
 import { createNemesis, type Nemesis } from "./fleet/nemesis.js";
 import { callRoll } from "./fleet/roll-call.js";
 import { connectDirectly } from "./fleet/server-faults.js";
+import { watchIdle } from "./fleet/watch-idle.js";
 import type { SentStatements } from "./gates/sql-gates.js";
 import type { FleetEntry } from "./ledger/entries.js";
 import { exportLedger } from "./ledger/export-ledger.js";
@@ -134,6 +135,7 @@ async function conduct(parts: Parts): Promise<void> {
     const healedAtMs = Date.now();
     const drainedAtMs = await quiet(parts, fleet, nemesis, startedOnClock);
     const rollCall = await callRoll(fleet, proxy, options.contender === "naive" ? "app" : "main");
+    const idle = await watchIdle(fleet, proxy, { idleMs: level.idleMs, folder });
     await fleet.stop(STOP_LIMIT_MS);
     const facts: RunFacts = {
       level,
@@ -143,6 +145,7 @@ async function conduct(parts: Parts): Promise<void> {
       drainedAtMs,
       struck: nemesis.log(),
       rollCall,
+      idle,
     };
     writeFileSync(join(folder, "run.jsonl"), `${JSON.stringify(facts)}\n`);
     const client = await connectDirectly(server.url);

@@ -6,6 +6,7 @@ import {
   payloadsArriveWhole,
 } from "./invariants/attempts.js";
 import { statementsAreBounded } from "./invariants/batches.js";
+import { requestsAreHeard } from "./invariants/cancels.js";
 import {
   effectsAreTheHoldersOwn,
   effectsHappenOnce,
@@ -16,6 +17,7 @@ import {
   keysAreJobs,
   otherEnqueuesAreWhole,
 } from "./invariants/enqueues.js";
+import { idlenessIsCheap } from "./invariants/idleness.js";
 import { exitsAreOurs, logsAreClean, nobodyIsDeaf, nothingIsStranded } from "./invariants/peace.js";
 import {
   leasesAreRespected,
@@ -31,7 +33,7 @@ type Invariant = (ledger: Ledger, histories: ReadonlyMap<number, JobHistory>) =>
  * The invariants of features that exist.
  *
  * Left out: I8 (ordering keys) and I10 (schedules), which there are not yet, and
- * with them replays and cancellations in I5, I9 and I16.
+ * with them replays in I5, I9 and I16.
  */
 const INVARIANTS: readonly Invariant[] = [
   acknowledgedJobsExist,
@@ -50,6 +52,8 @@ const INVARIANTS: readonly Invariant[] = [
   exitsAreOurs,
   logsAreClean,
   onlyTheGuiltyFail,
+  idlenessIsCheap,
+  requestsAreHeard,
   payloadsArriveWhole,
   statementsAreBounded,
 ];

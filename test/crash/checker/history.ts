@@ -68,6 +68,14 @@ export const commits = (kind: OrderKind): boolean =>
 export const isClaim = ({ old, new: now }: AuditEntry): boolean =>
   old !== null && now !== null && now.version > old.version;
 
+/** Whether a row change is an operator's: he asks for the job's end, and changes nothing else. */
+export const isRequest = ({ old, new: now }: AuditEntry): boolean =>
+  old !== null &&
+  now !== null &&
+  !old.isUnwanted &&
+  now.isUnwanted &&
+  JSON.stringify({ ...old, isUnwanted: true }) === JSON.stringify(now);
+
 /** Whether a number is that of a child, which no producer ordered. */
 export const isChild = (no: number): boolean => no >= childOf(0);
 

@@ -18,6 +18,8 @@ export interface Fleet {
   signal(slot: Slot, signal: NodeJS.Signals, downMs?: number): boolean;
   /** The workers that are up. */
   workers(): readonly Slot[];
+  /** The process that is up at a place, with its incarnation. */
+  who(slot: Slot): string | undefined;
   /** Whether every producer has enqueued all that it was to. */
   producersAreDone(): boolean;
   /** Tells all workers to stop and waits until they have; kills what does not. */
@@ -55,6 +57,9 @@ interface Member {
 }
 
 const clockShift = fileURLToPath(new URL("../programs/clock-shift.js", import.meta.url));
+
+/** A process is to tell what is left in it without garbage; that counting objects is experimental is no news. */
+const NODE_FLAGS = ["--expose-gc", "--disable-warning=ExperimentalWarning"];
 
 /** How long a process that ended by itself stays down, in milliseconds. */
 const USUAL_DOWN_MS = 300;
@@ -122,6 +127,10 @@ export function createFleet(options: FleetOptions): Fleet {
     },
     signal,
     workers: () => running().flatMap(({ slot }) => (slot.startsWith("w") ? [slot] : [])),
+    who(slot) {
+      const member = members.get(slot);
+      return member?.child === undefined ? undefined : `${slot}.${member.incarnation}`;
+    },
     producersAreDone: () =>
       [...members.values()].every((member) => !member.slot.startsWith("p") || member.isDone),
     async stop(limitMs) {
@@ -173,7 +182,7 @@ export function createFleet(options: FleetOptions): Fleet {
       contender,
     };
     const output = openSync(join(folder, `output-${slot}.log`), "a");
-    const child = spawn(process.execPath, ["--import", clockShift, bundle], {
+    const child = spawn(process.execPath, [...NODE_FLAGS, "--import", clockShift, bundle], {
       env: {
         ...process.env,
         [SURROUNDINGS]: JSON.stringify(given),

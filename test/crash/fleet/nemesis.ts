@@ -4,6 +4,7 @@ import type { Proxy } from "../proxy/proxy.js";
 import type { Fleet } from "./fleet.js";
 import { isNetworkAction, type NetworkAction, networkFaults } from "./network-faults.js";
 import {
+  askForEnd,
   crowd,
   holdSnapshot,
   roleSettings,
@@ -109,6 +110,8 @@ export function createNemesis(options: NemesisOptions): Nemesis {
         return onServer(action.ms, roleSettings);
       case "held-snapshot":
         return onServer(action.ms, holdSnapshot);
+      case "cancel":
+        return askForEnd(server.url, action);
       case "crowd":
         return onServer(action.ms, crowd);
     }

@@ -31,6 +31,29 @@ export async function terminateSessions(url: string, sessions: number): Promise<
   return true;
 }
 
+/** Jobs by which other promises are tried: there are few of them, and each is to come to its own end. */
+const SPARED = ["poison", "contested", "contested-settle", "long"];
+
+/** Asks for the end of one job, as an operator does who has nothing but SQL. */
+export async function askForEnd(
+  url: string,
+  { status, of }: { readonly status: string; readonly of: "any" | "unwanted" },
+): Promise<boolean> {
+  let asked = 0;
+  await once(url, async (client) => {
+    const { rowCount } = await client.query(
+      `update public.queue_jobs set cancel_requested_at = now()
+       where id = (
+         select id from public.queue_jobs
+         where status = $1 and cancel_requested_at is null and name <> all($2) and ($3 = 'any' or name = $3)
+         order by random() limit 1 for no key update skip locked)`,
+      [status, SPARED, of],
+    );
+    asked = rowCount ?? 0;
+  });
+  return asked > 0;
+}
+
 /** New transactions may not write, as on a standby that was promoted the wrong way round. */
 export async function turnReadOnly(url: string): Promise<() => Promise<void>> {
   const set = (text: string) => () =>

@@ -54,7 +54,23 @@ export type AttemptEntry =
       readonly heapBytes: number;
       readonly timers: number;
       readonly jobs: number;
-    };
+    }
+  | RestEntry;
+
+/** What is left in a worker process that has nothing to do, once all garbage is collected. */
+export interface RestEntry {
+  readonly what: "rest";
+  readonly who: string;
+  /** How many attempts it has started in its life. */
+  readonly starts: number;
+  readonly heapBytes: number;
+  /** The heap when the worker had just started, also without garbage. */
+  readonly firstHeapBytes: number;
+  /** What keeps the process up, by kind, such as timers and sockets. */
+  readonly resources: Readonly<Record<string, number>>;
+  /** Living objects by class. */
+  readonly objects: Readonly<Record<string, number>>;
+}
 
 /** What happened to the processes. */
 export type FleetEntry =
@@ -103,6 +119,8 @@ export interface AuditedRow {
   readonly leaseMs: number | null;
   readonly lockedBy: string | null;
   readonly expired: number;
+  /** Somebody has asked for its end. */
+  readonly isUnwanted: boolean;
 }
 
 /** One effect, inside of a job's transaction or outside. */

@@ -1,6 +1,7 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { StruckFault } from "../fleet/nemesis.js";
+import type { IdleWorker } from "../fleet/watch-idle.js";
 import type { Level } from "../plan/level.js";
 import { makeOrders, type Order } from "../plan/orders.js";
 import type {
@@ -26,6 +27,8 @@ export interface RunFacts {
   readonly struck: readonly StruckFault[];
   /** How long ago each worker that is up at the end has last asked for jobs. */
   readonly rollCall: readonly { readonly slot: string; readonly silentMs: number }[];
+  /** What each worker that is up at the end sends while there is nothing to do. */
+  readonly idle: readonly IdleWorker[];
 }
 
 /** Every ledger of a run. */

@@ -23,6 +23,10 @@ export interface Level {
   readonly restarts: number;
   readonly terminations: number;
   readonly hostilePhases: number;
+  /** How many jobs an operator asks to end. */
+  readonly cancels: number;
+  /** How long the fleet is watched once nothing is left to do. */
+  readonly idleMs: number;
 }
 
 /** On each commit: a minute at most. */
@@ -45,6 +49,8 @@ const T0: Level = {
   restarts: 2,
   terminations: 2,
   hostilePhases: 1,
+  cancels: 40,
+  idleMs: 4_000,
 };
 
 /** On each push: eight minutes at most. */
@@ -67,6 +73,8 @@ const T1: Level = {
   restarts: 10,
   terminations: 10,
   hostilePhases: 4,
+  cancels: 400,
+  idleMs: 30_000,
 };
 
 /** Before a release. */
@@ -86,6 +94,8 @@ const T2: Level = {
   restarts: 40,
   terminations: 40,
   hostilePhases: 20,
+  cancels: 2_000,
+  idleMs: 60_000,
 };
 
 /** How much is done with a kill and five connection faults a second, against how much without, by workers that never run out of jobs. */
@@ -106,6 +116,8 @@ const THROUGHPUT: Level = {
   restarts: 0,
   terminations: 0,
   hostilePhases: 0,
+  cancels: 0,
+  idleMs: 6_000,
 };
 
 /**

@@ -30,7 +30,7 @@ export function makePlan(level: Level, seed: number): FaultPlan {
   const struck = random
     .shuffle(actions)
     .map((action) => ({ action, atMs: random.integer(level.calmMs, level.chaosMs) }));
-  const faults = [...struck, ...restarts(random, level)]
+  const faults = [...struck, ...restarts(random, level), ...cancels(level, seed)]
     .sort((a, b) => a.atMs - b.atMs)
     .map(({ action, atMs }, id): Fault => ({ id, atMs, action }));
   return { level: level.name, seed, faults };
@@ -101,6 +101,21 @@ function commitFault(random: Random, level: Level, all: readonly Slot[]): FaultA
 function hostilePhase(random: Random): FaultAction {
   const kind = random.pick(["read-only", "role-settings", "held-snapshot", "crowd"] as const);
   return { kind, ms: random.integer(1_000, 6_000) };
+}
+
+/** Drawn by themselves, so that the other faults of a seed are what they were without them. */
+function cancels(level: Level, seed: number): { action: FaultAction; atMs: number }[] {
+  const random = createRandom(seed ^ 0xca9ce1);
+  // Running jobs of most kinds are done before anybody can tell them.
+  const aims = ["queued", "queued", "running", "unwanted", "unwanted"] as const;
+  return times(level.cancels, () => {
+    const aim = random.pick(aims);
+    const action =
+      aim === "unwanted"
+        ? ({ kind: "cancel", status: "running", of: "unwanted" } as const)
+        : ({ kind: "cancel", status: aim, of: "any" } as const);
+    return { action, atMs: random.integer(level.calmMs, Math.round(level.chaosMs * 0.85)) };
+  });
 }
 
 /** Spread out: a server that is down all the time would hide every other fault. */

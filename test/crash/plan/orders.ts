@@ -31,6 +31,8 @@ export type OrderKind =
   | "contested-settle"
   /** Enqueues another job in its commit. */
   | "parent"
+  /** Works long enough for somebody to ask for its end. */
+  | "unwanted"
   | "nasty";
 
 /** One job that a producer is to enqueue. */
@@ -133,7 +135,7 @@ function mixed(level: Level, seed: number): Order[] {
   // One after another: where all processes contend at once, nobody is left to take over.
   const turn = (): number => Math.round(spanMs * (0.1 + (0.6 * turnsTaken++) / turns));
   return kinds
-    .flatMap((kind, index) => {
+    .flatMap((kind, index): Order[] => {
       const order = makeOrder(random, level, { no: index + 1, kind, spanMs });
       if (isContested(kind)) return [{ ...order, rollsBack: false, atMs: turn() }];
       if (kind !== "keyed" && kind !== "keyed-settle") return [order];
@@ -145,7 +147,21 @@ function mixed(level: Level, seed: number): Order[] {
         rollsBack: random.next() < 0.2,
       }));
     })
+    .concat(unwanted(level, seed))
     .sort((a, b) => a.atMs - b.atMs);
+}
+
+/** How many of 1,000 jobs there are besides, for an operator to ask for their end. */
+const UNWANTED = 6;
+
+/** Drawn by themselves, so that the other jobs of a seed are what they were without them. */
+function unwanted(level: Level, seed: number): Order[] {
+  if (level.cancels === 0) return [];
+  const random = createRandom(seed ^ 0xca9ce1);
+  const spanMs = level.chaosMs * 0.8;
+  return Array.from({ length: Math.round((level.jobs * UNWANTED) / 1_000) }, (_, index) =>
+    makeOrder(random, level, { no: level.jobs + index + 1, kind: "unwanted", spanMs }),
+  );
 }
 
 const isContested = (kind: OrderKind): boolean => kind.startsWith("contested");
@@ -182,6 +198,7 @@ function makeOrder(random: Random, level: Level, { no, kind, spanMs }: OrderFact
 
 function workOf(random: Random, { leaseMs }: Level, kind: OrderKind): number {
   if (kind === "long") return leaseMs * 4;
+  if (kind === "unwanted") return Math.round(leaseMs * 1.5);
   if (kind === "slow-commit") return Math.round(leaseMs * (0.2 + random.next() * 0.25));
   if (kind === "blocking") return Math.round(leaseMs * (0.2 + random.next()));
   return random.next() < 0.1 ? random.integer(50, 400) : random.integer(0, 20);

@@ -163,6 +163,7 @@ async function conduct({ stage, folder, url, proxy, trap, worker }: Scene): Prom
       drainedAtMs,
       struck: [],
       rollCall,
+      idle: [],
     };
     writeFileSync(join(folder, "run.jsonl"), `${JSON.stringify(facts)}\n`);
     const client = await connectDirectly(url);

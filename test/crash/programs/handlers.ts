@@ -62,6 +62,7 @@ export function createHandlers(tools: HandlerTools) {
     effect: commits,
     delayed: commits,
     long: commits,
+    unwanted: commits,
     keyed: commits,
     blocking: tell(async (attempt) => {
       // Once: a job that blocks for longer than its lease at each attempt could never be done.

@@ -48,6 +48,8 @@ export function createCrashQueue({ leaseMs }: Pick<Level, "leaseMs">) {
     // First of all: whoever takes them over has to do so at once.
     contested: defineJob({ ...usual, priority: 0 }),
     "contested-settle": defineJob({ ...usual, priority: 0 }),
+    // Early: somebody is to ask for their end while they run.
+    unwanted: defineJob({ ...usual, priority: 0 }),
     parent: defineJob({ ...usual, priority: 3 }),
     nasty: defineJob(usual),
     keyed: defineJob({ ...usual, idempotencyKey: key }),

@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import { setTimeout as pauseFor } from "node:timers/promises";
 import type { NodePgDatabase } from "drizzle-orm/node-postgres";
 import type pg from "pg";
@@ -38,7 +39,8 @@ export interface NaiveOptions {
 
 /**
  * A queue as one writes it in an afternoon: SKIP LOCKED and a lease, no renewal, no
- * fence, and the completion in a transaction of its own. The harness has to see it fail.
+ * fence, the completion in a transaction of its own, a poll ten times a second in each
+ * slot, and a listener per job. The harness has to see it fail.
  */
 export async function runNaiveQueue(
   { pool, db }: { readonly pool: pg.Pool; readonly db: NodePgDatabase },
@@ -47,12 +49,18 @@ export async function runNaiveQueue(
   // Else its processes would end at the first cut connection, before they could do harm.
   pool.on("connect", (client) => client.on("error", () => undefined));
 
+  const stopping = new AbortController();
+  setMaxListeners(0, stopping.signal);
+
   const run = async (job: NaiveJob): Promise<void> => {
+    const attempt = new AbortController();
+    // Nobody takes this back: the process keeps something of each job that it ever ran.
+    stopping.signal.addEventListener("abort", () => attempt.abort());
     try {
       await handlers[job.name]?.({
         payload: job.payload,
         job: { id: job.id, attempt: job.attempts },
-        signal: new AbortController().signal,
+        signal: attempt.signal,
         commit: (effect: (tx: unknown) => Promise<void>) => db.transaction(effect),
       });
       await pool.query(END, [job.id, "done"]);

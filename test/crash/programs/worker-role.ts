@@ -8,6 +8,7 @@ import { createHandlers } from "./handlers.js";
 import { createCrashQueue } from "./jobs.js";
 import { runNaiveQueue } from "./naive-queue.js";
 import { openPool, type Surroundings } from "./surroundings.js";
+import { heapBytes, whatIsLeft } from "./what-is-left.js";
 
 /** Told too often to be kept. */
 const FREQUENT = new Set(["job.claimed", "job.started", "job.done", "leases.renewed"]);
@@ -19,14 +20,26 @@ export async function runWorker(surroundings: Surroundings): Promise<void> {
   const pools = openPools(surroundings);
   const queue = createCrashQueue(level);
   const versions = new Map<number, number>();
+  let starts = 0;
   const handlers = createHandlers({
     queue,
     outside: pools.outside,
     journal,
     who,
     leaseMs: level.leaseMs,
-    versionOf: (jobId) => versions.get(jobId) ?? -1,
+    versionOf(jobId) {
+      starts += 1;
+      const version = versions.get(jobId) ?? -1;
+      // Else it would be the harness that keeps something of each job.
+      versions.delete(jobId);
+      return version;
+    },
   });
+  const firstHeapBytes = heapBytes();
+  // What is asked for at the end of an idle while.
+  process.on("SIGUSR2", () =>
+    journal.write({ what: "rest", who, starts, firstHeapBytes, ...whatIsLeft() }),
+  );
   if (contender === "naive") {
     // Nothing of it is worth a stop in good order.
     process.on("SIGTERM", () => process.exit(0));

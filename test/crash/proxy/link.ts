@@ -55,7 +55,7 @@ export interface LinkWatcher {
   said(link: number, what: string): void;
   ran(application: string, sql: string): void;
   /** A statement is about to be carried out. */
-  asked(statement: string, link: Link): Verdict | undefined;
+  asked(statement: string, link: Link, text: string): Verdict | undefined;
 }
 
 /** Our own connections by the name that they give. */
@@ -106,7 +106,9 @@ export function createLink(id: number, client: Socket, server: Socket, watcher: 
     if (isTorn) return;
     if (direction === "toServer") {
       read(message);
-      const asked = isRequest(message) ? watcher.asked(statements.current(), link) : undefined;
+      const asked = isRequest(message)
+        ? watcher.asked(statements.current(), link, statements.text())
+        : undefined;
       act(message, direction, asked ?? sprung(message, direction));
     } else if (answering === undefined) act(message, direction, sprung(message, direction));
     else answer(message, answering);

@@ -3,6 +3,9 @@ import { type AddressInfo, connect, createServer, type Server } from "node:net";
 import type { ConnectionKind, Slot } from "../plan/fault.js";
 import { createLink, type Link, type StatementTrap } from "./link.js";
 
+/** How often a process has sent each statement, by its label. */
+export type Asked = ReadonlyMap<string, { readonly count: number; readonly isOnJobs: boolean }>;
+
 /** A network between the fleet and the server, with a port for each process. */
 export interface Proxy {
   /** Opens the port of a process; the same at each call. */
@@ -17,6 +20,8 @@ export interface Proxy {
   release(slot: Slot): void;
   /** How long ago a process sent its last statement on a connection of this kind, in milliseconds. */
   silentMs(slot: Slot, kind: ConnectionKind): number;
+  /** What a process has sent so far. */
+  asked(slot: Slot): Asked;
   /** Shows every statement of a process, before it is carried out, to this function. */
   intercept(slot: Slot, trap: StatementTrap): void;
   /** The last things that happened, oldest first. */
@@ -44,11 +49,20 @@ export function createProxy(targetUrl: string): Proxy {
   const traps = new Map<Slot, StatementTrap>();
   const heldUntilMs = new Map<string, number>();
   const lastAskedMs = new Map<string, number>();
+  const counts = new Map<Slot, Map<string, { count: number; isOnJobs: boolean }>>();
   let lastId = 0;
 
   const note = (text: string): void => {
     events.push(`${Date.now()} ${text}`);
     if (events.length > KEPT_EVENTS * 2) events.splice(0, KEPT_EVENTS);
+  };
+
+  const count = (slot: Slot, label: string, text: string): void => {
+    const ofSlot = counts.get(slot) ?? new Map<string, { count: number; isOnJobs: boolean }>();
+    counts.set(slot, ofSlot);
+    const before = ofSlot.get(label);
+    const isOnJobs = before?.isOnJobs === true || text.includes("queue_jobs");
+    ofSlot.set(label, { count: (before?.count ?? 0) + 1, isOnJobs });
   };
 
   const open = async (slot: Slot): Promise<Port> => {
@@ -66,7 +80,8 @@ export function createProxy(targetUrl: string): Proxy {
           const texts = statements.get(application) ?? new Set();
           statements.set(application, texts.add(sql));
         },
-        asked(statement, asking) {
+        asked(statement, asking, text) {
+          count(slot, statement, text);
           const place = `${slot} ${asking.kind()}`;
           const now = performance.now();
           lastAskedMs.set(place, now);
@@ -115,6 +130,7 @@ export function createProxy(targetUrl: string): Proxy {
     },
     silentMs: (slot, kind) =>
       performance.now() - (lastAskedMs.get(`${slot} ${kind}`) ?? Number.NEGATIVE_INFINITY),
+    asked: (slot) => new Map(counts.get(slot)),
     intercept: (slot, trap) => void traps.set(slot, trap),
     events: () => events.slice(-KEPT_EVENTS),
     statements: () => statements,

@@ -1,5 +1,6 @@
 import type { AuditEntry } from "../../ledger/entries.js";
 import type { Ledger } from "../../ledger/read-ledger.js";
+import type { OrderKind } from "../../plan/orders.js";
 import { type JobHistory } from "../history.js";
 import { inquire, type Verdict } from "../verdict.js";
 
@@ -35,6 +36,9 @@ const DOOMED: Readonly<Record<string, string>> = {
   hopeless: "says so",
 };
 
+/** Whether jobs of a kind are meant to fail. */
+export const isDoomed = (kind: OrderKind): boolean => kind in DOOMED;
+
 /** I16: a job fails by its own doing only, and takes no neighbour with it. */
 export function onlyTheGuiltyFail(_ledger: Ledger, histories: Histories): Verdict {
   const inquiry = inquire(
@@ -42,11 +46,13 @@ export function onlyTheGuiltyFail(_ledger: Ledger, histories: Histories): Verdic
     "a job fails by its own doing only; a poison job takes no neighbour with it",
   );
   for (const job of histories.values()) {
-    const doomed = job.kind in DOOMED;
+    const doomed = isDoomed(job.kind);
     inquiry.look(
       (job.ending === "failed" && !doomed && `${job.kind} job ${job.jobId} failed`) ||
         (job.ending !== "failed" &&
           job.ending !== "open" &&
+          // Whoever is asked to end before it could fail is cancelled; I9 and C1 look at that.
+          job.ending !== "cancelled" &&
           doomed &&
           `${job.kind} job ${job.jobId} is ${job.ending}, though it ${DOOMED[job.kind]}`),
     );

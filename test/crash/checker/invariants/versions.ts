@@ -1,6 +1,6 @@
 import type { AuditEntry, AuditedRow } from "../../ledger/entries.js";
 import type { Ledger } from "../../ledger/read-ledger.js";
-import { isClaim, type JobHistory } from "../history.js";
+import { isClaim, isRequest, type JobHistory } from "../history.js";
 import { inquire, type Verdict } from "../verdict.js";
 
 type Histories = ReadonlyMap<number, JobHistory>;
@@ -30,7 +30,8 @@ export function onlyHoldersWrite(_ledger: Ledger, histories: Histories): Verdict
     let holder = "nobody";
     for (const entry of audit) {
       if (isClaim(entry)) holder = entry.who;
-      else if (entry.old?.status === "running") inquiry.look(trespass(jobId, entry, holder));
+      else if (entry.old?.status === "running" && !isRequest(entry))
+        inquiry.look(trespass(jobId, entry, holder));
     }
   }
   return inquiry.verdict();
@@ -63,12 +64,13 @@ export function transitionsAreLegal(_ledger: Ledger, histories: Histories): Verd
   const inquiry = inquire("I9", "only legal transitions, and none out of a final state");
   for (const { jobId, audit } of histories.values()) {
     let before: AuditedRow | null = null;
-    for (const { op, old, new: now } of audit) {
+    for (const entry of audit) {
+      const { op, old, new: now } = entry;
       const isTorn = op !== "INSERT" && JSON.stringify(old) !== JSON.stringify(before);
       inquiry.look(
         (isTorn &&
           `job ${jobId}: a version between ${before?.version} and ${old?.version} is missing`) ||
-          (!isLegal(old, now) && `job ${jobId}: ${describe(old)} became ${describe(now)}`),
+          (!isLegal(entry) && `job ${jobId}: ${describe(old)} became ${describe(now)}`),
       );
       before = now;
     }
@@ -77,27 +79,38 @@ export function transitionsAreLegal(_ledger: Ledger, histories: Histories): Verd
 }
 
 const describe = (row: AuditedRow | null): string =>
-  row === null ? "nothing" : `${row.status} v${row.version} a${row.attempts}/${row.maxAttempts}`;
+  row === null
+    ? "nothing"
+    : `${row.status} v${row.version} a${row.attempts}/${row.maxAttempts}${row.isUnwanted ? " unwanted" : ""}`;
 
-function isLegal(old: AuditedRow | null, now: AuditedRow | null): boolean {
+function isLegal(entry: AuditEntry): boolean {
+  const { old, new: now } = entry;
   if (old === null) {
     return now !== null && now.status === "queued" && now.version === 0 && now.attempts === 0;
   }
   // What is done may be deleted, and what is done may be so by its deletion.
   if (now === null) return old.status === "running" || old.status === "done";
+  if (isRequest(entry)) return old.status === "queued" || old.status === "running";
   return now.version > old.version ? isLegalClaim(old, now) : isLegalEnd(old, now);
 }
 
 function isLegalClaim(old: AuditedRow, now: AuditedRow): boolean {
   if (old.status !== "queued" && old.status !== "running") return false;
-  if (now.status === "running") return now.attempts === old.attempts + 1;
-  return now.status === "failed" && old.attempts === old.maxAttempts;
+  const isLost = old.status === "running";
+  // What nobody wants any more is not run again where it was lost.
+  if (now.status === "running")
+    return now.attempts === old.attempts + 1 && !(isLost && old.isUnwanted);
+  if (now.attempts !== old.attempts) return false;
+  if (now.status === "cancelled") return old.isUnwanted;
+  return now.status === "failed" && old.attempts === old.maxAttempts && !old.isUnwanted;
 }
 
 function isLegalEnd(old: AuditedRow, now: AuditedRow): boolean {
   if (old.status !== "running") return false;
   const isGivenBack = now.attempts === old.attempts - 1;
-  if (now.status === "queued") return isGivenBack || now.attempts === old.attempts;
-  if (now.attempts !== old.attempts) return false;
-  return ["running", "done", "failed", "cancelled"].includes(now.status);
+  const isCounted = now.attempts === old.attempts;
+  // Instead of being tried again, or given back, it ends.
+  if (now.status === "queued") return (isGivenBack || isCounted) && !old.isUnwanted;
+  if (now.status === "cancelled") return (isGivenBack || isCounted) && old.isUnwanted;
+  return isCounted && ["running", "done", "failed"].includes(now.status);
 }

@@ -1,0 +1,52 @@
+import type { Ledger } from "../../ledger/read-ledger.js";
+import { isClaim, isRequest, type JobHistory } from "../history.js";
+import { inquire, type Verdict } from "../verdict.js";
+import { isDoomed } from "./attempts.js";
+
+type Histories = ReadonlyMap<number, JobHistory>;
+
+/** C1: who asks for a job's end gets it, unless the job was faster; and nobody else does. */
+export function requestsAreHeard(_ledger: Ledger, histories: Histories): Verdict {
+  const inquiry = inquire(
+    "C1",
+    "a job whose end was asked for ends cancelled, or done before it heard of that, and no other is cancelled",
+  );
+  let told = 0;
+  let heard = 0;
+  for (const job of histories.values()) {
+    const isAsked = job.audit.some(isRequest);
+    if (isAsked || job.ending === "cancelled") inquiry.look(wrongOf(job, isAsked));
+    for (const end of job.ends) {
+      if (end.how !== "JOB_CANCELLED") continue;
+      inquiry.look(!isAsked && `${job.kind} job ${job.jobId} was told that it is cancelled`);
+    }
+    if (job.kind !== "unwanted" || !isRenewedOften(job)) continue;
+    told += 1;
+    if (job.ending === "cancelled") heard += 1;
+  }
+  // An answer may be lost, and the next one too; but not those of most jobs.
+  inquiry.look(
+    heard * 2 < told && `of ${told} attempts that were renewed after a request, ${heard} heard it`,
+  );
+  return inquiry.verdict();
+}
+
+function wrongOf({ jobId, kind, ending }: JobHistory, isAsked: boolean): string | undefined {
+  const what = `${kind} job ${jobId}`;
+  if (!isAsked) return `${what} was cancelled, and nobody had asked for it`;
+  if (ending === "open") return `${what} was left open though its end was asked for`;
+  return ending === "failed" && !isDoomed(kind) ? `${what} failed, asked to end` : undefined;
+}
+
+/** Whether the attempt that was under way at the request has renewed its lease twice since, which is where it hears. */
+function isRenewedOften({ audit }: JobHistory): boolean {
+  const request = audit.findIndex(isRequest);
+  if (request < 0) return false;
+  const later = audit.slice(request + 1);
+  const next = later.findIndex(isClaim);
+  const own = next < 0 ? later : later.slice(0, next);
+  const renewals = own.filter(
+    ({ old, new: now }) => old?.status === "running" && now?.status === "running",
+  );
+  return audit[request]?.new?.status === "running" && renewals.length >= 2;
+}
