@@ -28,11 +28,11 @@ type IsUnion<T, U = T> = [T] extends [never]
       : true
     : never;
 
-/** Demands one name: with a union of names, the payload of any of them would be accepted. */
-export type OneName<N> =
+/** The payload of one job: with a union of names, that of any of them would be accepted. */
+export type PayloadOf<M extends JobMap, N extends keyof M> =
   IsUnion<N> extends true
     ? { readonly __error: "drizzle-queue: narrow the job name to one job first" }
-    : unknown;
+    : PayloadInput<M[N]>;
 
 /** One job of {@link Enqueue.enqueueMany}. */
 export type EnqueueItem<M extends JobMap> = {
@@ -63,8 +63,8 @@ export interface Enqueue<M extends JobMap> {
    */
   readonly enqueue: <T extends PgExecutor, N extends keyof M & string>(
     tx: T & RequireTx<T>,
-    name: N & OneName<N>,
-    payload: PayloadInput<M[N]>,
+    name: N,
+    payload: PayloadOf<M, N>,
     options?: EnqueueOptions,
   ) => Promise<Enqueued<N>>;
 
@@ -88,8 +88,8 @@ export interface Enqueue<M extends JobMap> {
    */
   readonly enqueueNow: <N extends keyof M & string>(
     db: PgExecutor,
-    name: N & OneName<N>,
-    payload: PayloadInput<M[N]>,
+    name: N,
+    payload: PayloadOf<M, N>,
     options?: EnqueueOptions,
   ) => Promise<Enqueued<N>>;
 }
