@@ -2,7 +2,7 @@
  * Stopping a worker: what runs may finish, what has not started goes back.
  *
  * A real program stops on a signal:
- * `process.once("SIGTERM", () => worker.stop({ gracePeriodMs: 30_000 }))`.
+ * `process.on("SIGTERM", () => worker.stop({ gracePeriodMs: 30_000 }))`, since a second signal would end a process that no longer listens.
  */
 import { once } from "node:events";
 import { createQueue, defineJob, defineJobs } from "drizzle-queue";

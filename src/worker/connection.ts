@@ -62,6 +62,13 @@ export interface ConnectionOptions {
   readonly emit: ((event: QueueEvent) => void) | undefined;
 }
 
+/** What was thrown because there was no connection to send anything over. */
+const thrownUnsent = new WeakSet<object>();
+
+/** Whether the statement that errored may have been sent. */
+export const mayBeSent = (error: unknown): boolean =>
+  typeof error !== "object" || error === null || !thrownUnsent.has(error);
+
 /** Creates a connection that is made at its first use, and again after each loss. */
 export function createConnection(options: ConnectionOptions): Connection {
   const { role, driver, deadlineMs, throughPooler, emit } = options;
@@ -134,7 +141,10 @@ export function createConnection(options: ConnectionOptions): Connection {
     what: string,
     action: (connection: DriverConnection) => Promise<T>,
   ): Promise<T> => {
-    const connection = await connected();
+    const connection = await connected().catch((error: unknown) => {
+      if (typeof error === "object" && error !== null) thrownUnsent.add(error);
+      throw error;
+    });
     try {
       return await withDeadline(deadlineMs, what, action(connection));
     } catch (error) {

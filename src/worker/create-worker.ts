@@ -75,8 +75,8 @@ export interface Worker {
  * @throws {QueueError} `INVALID_OPTION`, `UNKNOWN_JOB` or `UNSUPPORTED_DRIVER`, naming the option.
  * @example
  * const worker = createWorker({ queue, db, concurrency: 10, handlers });
+ * process.on("SIGTERM", () => worker.stop({ gracePeriodMs: 30_000 }));
  * await worker.start();
- * process.once("SIGTERM", () => worker.stop({ gracePeriodMs: 30_000 }));
  */
 export function createWorker<
   M extends JobMap,

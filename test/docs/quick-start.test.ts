@@ -50,7 +50,7 @@ test("the quick start works, word for word", async () => {
     .filter(({ language }) => language === "sh")
     .flatMap(({ code }) => code.split("\n"))
     .flatMap((line) => line.replace(/\s+#.*/, "").split(" && "))
-    .filter((command) => command.startsWith("npx "));
+    .filter((command) => /^(npx|node) /.test(command));
   expect(commands).toHaveLength(4);
   const last = commands.pop() ?? "";
   for (const command of commands) await finished(start(command));
@@ -70,22 +70,23 @@ test("the quick start works, word for word", async () => {
   }
 });
 
-/** Runs `npx …` without npm between: a signal is to reach the program itself. */
+/** Runs `node …` as it is, and `npx …` without npm between: an exit code is to be the program's own. */
 function start(command: string): ChildProcess {
-  const [, program = "", ...args] = command.split(" ");
+  const [runner, program = "", ...args] = command.split(" ");
+  if (runner === "node") return run([program, ...args]);
   const manifest = JSON.parse(
     readFileSync(join(projectFolder, "node_modules", program, "package.json"), "utf8"),
   ) as { bin: string | Record<string, string> };
   const bin = typeof manifest.bin === "string" ? manifest.bin : (manifest.bin[program] ?? "");
-  // tsx starts a second process; as a loader it does not, so that a signal ends what it is sent to.
-  const run =
-    program === "tsx" ? ["--import", "tsx"] : [join(folder, "node_modules", program, bin)];
-  return spawn(process.execPath, [...run, ...args], {
+  return run([join(folder, "node_modules", program, bin), ...args]);
+}
+
+const run = (args: readonly string[]): ChildProcess =>
+  spawn(process.execPath, args, {
     cwd: folder,
     env: { ...process.env, NO_COLOR: "1", DATABASE_URL: database.url },
     stdio: ["ignore", "pipe", "pipe"],
   });
-}
 
 /** What a program wrote; it must have ended well. */
 function finished(child: ChildProcess): Promise<string> {

@@ -266,6 +266,21 @@ describe("stop", () => {
     await pool.end();
     await proxy.close();
   });
+
+  test("has nothing to wait for where no claim has ever reached a server", async () => {
+    // A wrong address: nobody listens at port 1.
+    const pool = new pg.Pool({ connectionString: "postgres://postgres@127.0.0.1:1/app" });
+    const worker = workerWith(() => {}, 4, drizzle(pool));
+    await worker.start();
+    await waitUntil("a claim has errored", () =>
+      room.spy.all("statement.errored").some(({ statement }) => statement === "claim"),
+    );
+    // Longer than a test may take.
+    expect(await worker.stop({ gracePeriodMs: 600_000 })).toEqual({ released: 0, abandoned: [] });
+    const errored = room.spy.all("statement.errored").map(({ statement }) => statement);
+    expect(errored).not.toContain("release strays");
+    await pool.end();
+  });
 });
 
 describe("a worker that was stopped", () => {
