@@ -18,6 +18,9 @@ export interface IdleWorker {
   readonly byLabel: Readonly<Record<string, number>>;
 }
 
+/** After this long without a job, a worker has forgotten how many there were. */
+const REST_MS = 12_000;
+
 /** How long a worker may take to count what is left in it, on a machine that is busy. */
 const COUNT_MS = 10_000;
 
@@ -31,6 +34,7 @@ export async function watchIdle(
   proxy: Proxy,
   { idleMs, folder }: { readonly idleMs: number; readonly folder: string },
 ): Promise<IdleWorker[]> {
+  await untilCalm(fleet, proxy);
   const before = fleet
     .workers()
     .map((slot) => ({ slot, who: fleet.who(slot), asked: proxy.asked(slot) }));
@@ -51,6 +55,20 @@ export async function watchIdle(
     idle.map(({ worker }) => worker.who),
   );
   return idle.map(({ worker }) => worker);
+}
+
+/**
+ * Waits until no worker polls closely any more, as it does after many jobs: by a mean
+ * that halves each second. Who does not come to rest in time is watched all the same.
+ */
+async function untilCalm(fleet: Fleet, proxy: Proxy): Promise<void> {
+  const total = (slot: Slot): number => since(new Map(), proxy.asked(slot)).statements;
+  const untilMs = performance.now() + REST_MS;
+  while (performance.now() < untilMs) {
+    const before = fleet.workers().map((slot) => ({ slot, sent: total(slot) }));
+    await pauseFor(1_000);
+    if (before.every(({ slot, sent }) => total(slot) - sent <= 2)) return;
+  }
 }
 
 function since(before: Asked, now: Asked): Omit<IdleWorker, "who" | "spanMs"> {
