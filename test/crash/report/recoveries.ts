@@ -16,7 +16,11 @@ export interface Recoveries {
 }
 
 /** Measures recoveries by the audit trail. */
-export function recoveriesOf({ audit, fleet, facts }: Ledger): Recoveries {
+export function recoveriesOf(ledger: Ledger): Recoveries {
+  return { ...afterKills(ledger), afterRestart: afterRestarts(ledger) };
+}
+
+function afterKills({ audit, fleet }: Ledger): Pick<Recoveries, "afterKill" | "afterLease"> {
   const killedAt = new Map(
     fleet.flatMap((entry) =>
       entry.what === "exit" && entry.signal === "SIGKILL" ? [[entry.who, entry.atMs] as const] : [],
@@ -27,24 +31,30 @@ export function recoveriesOf({ audit, fleet, facts }: Ledger): Recoveries {
   for (const versions of groupBy(audit, ({ jobId }) => jobId).values()) {
     let holder = "nobody";
     for (const entry of versions) {
-      const killedMs = killedAt.get(holder);
-      const wasHeld = entry.old?.status === "running" && entry.old.expired === 0 && isClaim(entry);
+      if (!isClaim(entry)) continue;
+      const killedMs = killedAt.get(holder) ?? Number.POSITIVE_INFINITY;
       // What was taken over before that was not lost by the kill.
-      if (wasHeld && killedMs !== undefined && killedMs < entry.atMs) {
+      if (isFirstLoss(entry) && killedMs < entry.atMs) {
         afterKill.push(entry.atMs - killedMs);
         afterLease.push(entry.atMs - Math.max(killedMs, entry.old?.leaseMs ?? 0));
       }
-      if (isClaim(entry)) holder = entry.who;
+      holder = entry.who;
     }
   }
+  return { afterKill, afterLease };
+}
+
+const isFirstLoss = ({ old }: Ledger["audit"][number]): boolean =>
+  old?.status === "running" && old.expired === 0;
+
+function afterRestarts({ audit, facts }: Ledger): number[] {
   const completions = completionsOf(audit);
-  const afterRestart = facts.struck.flatMap(({ action, struckAtMs }) => {
+  return facts.struck.flatMap(({ action, struckAtMs }) => {
     if (action.kind !== "restart") return [];
     const upMs = struckAtMs + action.downMs;
     const first = completions.find((atMs) => atMs > upMs);
     return first === undefined ? [] : [first - upMs];
   });
-  return { afterKill, afterLease, afterRestart };
 }
 
 /** When jobs became done, in milliseconds since 1970. */
