@@ -42,6 +42,18 @@ export interface NemesisOptions {
 /** A fault whose target is down, or has no such connection, is tried again after this, in milliseconds. */
 const AGAIN_MS = 100;
 
+/** What the server is like for a while. */
+const PHASES = {
+  "read-only": turnReadOnly,
+  "role-settings": roleSettings,
+  "held-snapshot": holdSnapshot,
+  crowd,
+} as const;
+
+type Phase = Extract<FaultAction, { kind: keyof typeof PHASES }>;
+
+const isPhase = (action: FaultAction): action is Phase => action.kind in PHASES;
+
 type OtherAction = Exclude<FaultAction, NetworkAction>;
 
 /** Creates the nemesis of one run. */
@@ -93,6 +105,7 @@ export function createNemesis(options: NemesisOptions): Nemesis {
   };
 
   const strikeOther = (action: OtherAction): boolean | Promise<boolean> => {
+    if (isPhase(action)) return onServer(action.ms, PHASES[action.kind]);
     switch (action.kind) {
       case "kill":
         return fleet.signal(action.slot, "SIGKILL", action.downMs);
@@ -104,16 +117,8 @@ export function createNemesis(options: NemesisOptions): Nemesis {
         return restart(action.downMs);
       case "terminate":
         return terminateSessions(server.url, action.sessions);
-      case "read-only":
-        return onServer(action.ms, turnReadOnly);
-      case "role-settings":
-        return onServer(action.ms, roleSettings);
-      case "held-snapshot":
-        return onServer(action.ms, holdSnapshot);
       case "cancel":
         return askForEnd(server.url, action);
-      case "crowd":
-        return onServer(action.ms, crowd);
     }
   };
 

@@ -48,13 +48,6 @@ export type AttemptEntry =
   | { readonly what: "mismatch"; readonly who: string; readonly no: number }
   /** An event of the worker, without the frequent ones. */
   | { readonly what: "event"; readonly who: string; readonly event: object }
-  | {
-      readonly what: "memory";
-      readonly who: string;
-      readonly heapBytes: number;
-      readonly timers: number;
-      readonly jobs: number;
-    }
   | RestEntry;
 
 /** What is left in a worker process that has nothing to do, once all garbage is collected. */
@@ -64,7 +57,7 @@ export interface RestEntry {
   /** How many attempts it has started in its life. */
   readonly starts: number;
   readonly heapBytes: number;
-  /** The heap when the worker had just started, also without garbage. */
+  /** The heap before the worker was made, also without garbage. */
   readonly firstHeapBytes: number;
   /** What keeps the process up, by kind, such as timers and sockets. */
   readonly resources: Readonly<Record<string, number>>;

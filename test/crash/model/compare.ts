@@ -24,6 +24,7 @@ export async function compare(real: RealQueue, commands: readonly Command[]): Pr
 }
 
 async function carryOut(command: Command, both: Both): Promise<void> {
+  if ("hold" in command) return withHold(command, both);
   const { model, real } = both;
   switch (command.what) {
     case "advance":
@@ -40,11 +41,6 @@ async function carryOut(command: Command, both: Both): Promise<void> {
       const id = model.cancel(command.job);
       return id === undefined ? undefined : real.cancel(id);
     }
-    case "renew":
-    case "commit":
-    case "settle":
-    case "settleAndClaim":
-      return withHold(command, both);
   }
 }
 

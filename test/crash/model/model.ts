@@ -50,6 +50,10 @@ const STATUS_AFTER = {
   cancel: "cancelled",
 } as const;
 
+/** What nobody wants any more is not tried again, nor given back. */
+const statusAfter = ({ isUnwanted }: ModelJob, end: ModelEnd): ModelJob["status"] =>
+  isUnwanted && STATUS_AFTER[end] === "queued" ? "cancelled" : STATUS_AFTER[end];
+
 /** The queue in memory: what the SQL is compared with. */
 export class QueueModel {
   readonly jobs = new Map<number, ModelJob>();
@@ -153,12 +157,11 @@ export class QueueModel {
       return job.version === hold.version && job.status !== "running" ? "settled" : "lost";
     job.leaseMs = null;
     if (end === "release") job.attempts -= 1;
-    const isCalledOff = job.isUnwanted && STATUS_AFTER[end] === "queued";
-    job.status = isCalledOff ? "cancelled" : STATUS_AFTER[end];
+    job.status = statusAfter(job, end);
     if (end === "retry") job.dueMs = this.nowMs;
     if (job.status === "done") this.record(job);
     if (end === "remove") this.jobs.delete(job.id);
-    return isCalledOff ? "cancelled" : undefined;
+    return job.status === STATUS_AFTER[end] ? undefined : "cancelled";
   }
 
   commit(hold: ModelHold): "held" | "lost" {

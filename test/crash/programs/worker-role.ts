@@ -3,7 +3,7 @@ import process from "node:process";
 import type { Instrumentation } from "drizzle-queue";
 import { createWorker } from "drizzle-queue/worker";
 import type { AttemptEntry } from "../ledger/entries.js";
-import { type Journal, openJournal } from "../ledger/journal.js";
+import { openJournal } from "../ledger/journal.js";
 import { createHandlers } from "./handlers.js";
 import { createCrashQueue } from "./jobs.js";
 import { runNaiveQueue } from "./naive-queue.js";
@@ -46,11 +46,9 @@ export async function runWorker(surroundings: Surroundings): Promise<void> {
     journal.write({ what: "ready", who });
     return runNaiveQueue(pools, { who, slots: level.concurrency, handlers, versions });
   }
-  let done = 0;
   const instrumentation: Instrumentation = {
     event(event) {
       if (event.type === "job.started") versions.set(event.jobId, event.leaseVersion);
-      if (event.type === "job.done") done += 1;
       if (!FREQUENT.has(event.type)) journal.write({ what: "event", who, event });
     },
   };
@@ -66,7 +64,6 @@ export async function runWorker(surroundings: Surroundings): Promise<void> {
   const stop = (): void => void stopWorker(worker, [pools.pool, pools.outside]);
   process.on("SIGTERM", stop);
   journal.write({ what: "ready", who });
-  setInterval(() => remember(journal, who, done), 2_000).unref();
   await worker.start();
 }
 
@@ -98,9 +95,4 @@ async function stopWorker(
   // A session of the app's pool may be stuck in a broken network: that is not the worker's stop.
   await Promise.race([ended, new Promise((resolve) => setTimeout(resolve, 500))]);
   process.exit(0);
-}
-
-function remember(journal: Journal<AttemptEntry>, who: string, jobs: number): void {
-  const timers = process.getActiveResourcesInfo().filter((kind) => kind === "Timeout").length;
-  journal.write({ what: "memory", who, heapBytes: process.memoryUsage().heapUsed, timers, jobs });
 }

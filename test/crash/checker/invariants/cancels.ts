@@ -11,8 +11,6 @@ export function requestsAreHeard(_ledger: Ledger, histories: Histories): Verdict
     "C1",
     "a job whose end was asked for ends cancelled, or done before it heard of that, and no other is cancelled",
   );
-  let told = 0;
-  let heard = 0;
   for (const job of histories.values()) {
     const isAsked = job.audit.some(isRequest);
     if (isAsked || job.ending === "cancelled") inquiry.look(wrongOf(job, isAsked));
@@ -20,13 +18,15 @@ export function requestsAreHeard(_ledger: Ledger, histories: Histories): Verdict
       if (end.how !== "JOB_CANCELLED") continue;
       inquiry.look(!isAsked && `${job.kind} job ${job.jobId} was told that it is cancelled`);
     }
-    if (job.kind !== "unwanted" || !isRenewedOften(job)) continue;
-    told += 1;
-    if (job.ending === "cancelled") heard += 1;
   }
+  const told = [...histories.values()].filter(
+    (job) => job.kind === "unwanted" && isRenewedOften(job),
+  );
+  const heard = told.filter(({ ending }) => ending === "cancelled").length;
   // An answer may be lost, and the next one too; but not those of most jobs.
   inquiry.look(
-    heard * 2 < told && `of ${told} attempts that were renewed after a request, ${heard} heard it`,
+    heard * 2 < told.length &&
+      `of ${told.length} attempts that were renewed twice after a request, ${heard} heard it`,
   );
   return inquiry.verdict();
 }
