@@ -18,6 +18,8 @@ export interface EventError {
   readonly message: string;
   /** The error's own code, or the SQLSTATE of a database error. */
   readonly code?: string;
+  /** Where a handler threw it. Not of data that PostgreSQL refused: that stack begins with the value. */
+  readonly stack?: string;
 }
 
 /** Which connection an event speaks of: one of the worker's own, or `app`, one of the app's pool. */
@@ -105,6 +107,7 @@ export interface Instrumentation {
 
 /** The longest text of an error that an event carries. */
 const MAX_TEXT_LENGTH = 500;
+const MAX_STACK_LENGTH = 4_000;
 
 /** Describes any thrown value for an event; never throws, whatever it is handed. */
 export function eventError(thrown: unknown): EventError {
@@ -123,10 +126,23 @@ export function eventError(thrown: unknown): EventError {
   }
 }
 
+/** The same of what a handler threw, with its stack. */
+export function handlerError(thrown: unknown): EventError {
+  const told = eventError(thrown);
+  try {
+    const { stack } = underlyingError(thrown) as ErrorLike;
+    return typeof stack === "string" ? { ...told, stack: stack.slice(0, MAX_STACK_LENGTH) } : told;
+  } catch {
+    // What cannot be read has been said so already.
+    return told;
+  }
+}
+
 interface ErrorLike {
   readonly name?: unknown;
   readonly message?: unknown;
   readonly code?: unknown;
+  readonly stack?: unknown;
 }
 
 const cut = (text: string): string => text.slice(0, MAX_TEXT_LENGTH);
