@@ -41,6 +41,8 @@ export interface NemesisOptions {
 
 /** A fault whose target is down, or has no such connection, is tried again after this, in milliseconds. */
 const AGAIN_MS = 100;
+/** The operator's requests to cancel follow each other at this distance, in milliseconds, however many wait for a job that suits them. */
+const OPERATOR_MS = 250;
 
 /** What the server is like for a while. */
 const PHASES = {
@@ -62,6 +64,8 @@ export function createNemesis(options: NemesisOptions): Nemesis {
   const log: StruckFault[] = [];
   const healings = new Map<() => unknown, NodeJS.Timeout>();
   let restarts: Promise<void> = Promise.resolve();
+  let operator: Promise<unknown> = Promise.resolve();
+  const elapsedMs = (): number => performance.now() - options.startedOnClock;
 
   /** Calls `end` after `ms`, or at the heal, whichever comes first. */
   const lasting = (ms: number, end: () => unknown): void => {
@@ -104,6 +108,13 @@ export function createNemesis(options: NemesisOptions): Nemesis {
     return true;
   };
 
+  const cancel = (action: Extract<FaultAction, { kind: "cancel" }>): Promise<boolean> => {
+    const isOver = (): boolean => elapsedMs() >= options.untilMs;
+    const asked = operator.then(() => !isOver() && askForEnd(server.url, action));
+    operator = asked.catch(() => false).then(() => (isOver() ? undefined : pauseFor(OPERATOR_MS)));
+    return asked;
+  };
+
   const strikeOther = (action: OtherAction): boolean | Promise<boolean> => {
     if (isPhase(action)) return onServer(action.ms, PHASES[action.kind]);
     switch (action.kind) {
@@ -118,7 +129,7 @@ export function createNemesis(options: NemesisOptions): Nemesis {
       case "terminate":
         return terminateSessions(server.url, action.sessions);
       case "cancel":
-        return askForEnd(server.url, action);
+        return cancel(action);
     }
   };
 
@@ -133,7 +144,6 @@ export function createNemesis(options: NemesisOptions): Nemesis {
   };
 
   const commit = async (fault: Fault): Promise<void> => {
-    const elapsedMs = (): number => performance.now() - options.startedOnClock;
     await pauseFor(fault.atMs - elapsedMs());
     while (elapsedMs() < options.untilMs) {
       if (await strike(fault.action)) {
