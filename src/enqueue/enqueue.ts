@@ -28,7 +28,7 @@ type IsUnion<T, U = T> = [T] extends [never]
       : true
     : never;
 
-/** The payload of one job: with a union of names, that of any of them would be accepted. */
+/** The payload of one job: with a union of names, that of any of them would be accepted. Behind `any`, only the check at run time is left. */
 export type PayloadOf<M extends JobMap, N extends keyof M> =
   IsUnion<N> extends true
     ? { readonly __error: "drizzle-queue: narrow the job name to one job first" }

@@ -27,7 +27,7 @@ export function prepareJob(
   const idempotencyKey = keyOf(definition, options, parsed.output);
   // Without a key nobody asks for the input's hash.
   const input = idempotencyKey === null || parsed.input === parsed.stored ? null : parsed.input;
-  // Named one by one: a spread made the whole batch slower by a third.
+  // Named one by one: with a spread, a batch took a third more of the client's time.
   return {
     name,
     queue,

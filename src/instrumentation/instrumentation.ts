@@ -18,7 +18,7 @@ export interface EventError {
   readonly message: string;
   /** The error's own code, or the SQLSTATE of a database error. */
   readonly code?: string;
-  /** Where a handler threw it. Not of data that PostgreSQL refused: that stack begins with the value. */
+  /** Where an attempt's error was made: the lines of its stack behind the message, which may say more than `message`. */
   readonly stack?: string;
 }
 
@@ -126,14 +126,18 @@ export function eventError(thrown: unknown): EventError {
   }
 }
 
-/** The same of what a handler threw, with its stack. */
-export function handlerError(thrown: unknown): EventError {
+/** The same of what ended an attempt, with where it was made. */
+export function attemptEventError(thrown: unknown): EventError {
   const told = eventError(thrown);
   try {
     const { stack } = underlyingError(thrown) as ErrorLike;
-    return typeof stack === "string" ? { ...told, stack: stack.slice(0, MAX_STACK_LENGTH) } : told;
+    const frames = String(stack)
+      .split("\n")
+      .filter((line) => /^\s+at /.test(line));
+    if (frames.length === 0) return told;
+    return { ...told, stack: frames.join("\n").slice(0, MAX_STACK_LENGTH) };
   } catch {
-    // What cannot be read has been said so already.
+    // A stack that cannot be read is left out.
     return told;
   }
 }

@@ -43,6 +43,13 @@ export interface ClaimAnswer {
   readonly passedOver: PassedOver | undefined;
 }
 
+/** A job whose lease ran out twice or more may be what kills its workers: they are taken one at a time. */
+export const isSuspect = ({ expiredLeases }: ClaimedJob): boolean => expiredLeases >= 2;
+
+/** What a claim took in the order of its pairs; a sweep takes its suspect from anywhere. */
+export const takenInOrder = ({ jobs, ended }: ClaimAnswer): readonly ClaimedJob[] =>
+  [...jobs, ...ended].filter((job) => !isSuspect(job));
+
 /** A lost job that had no attempt left, or that somebody had asked to cancel. */
 export interface EndedJob extends ClaimedJob {
   readonly outcome: "failed" | "cancelled";

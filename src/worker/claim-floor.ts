@@ -1,5 +1,5 @@
 import type { ClaimPair, Place } from "../queries/claim-jobs.js";
-import type { ClaimAnswer, PassedOver } from "../queries/claimed-row.js";
+import { type ClaimAnswer, type PassedOver, takenInOrder } from "../queries/claimed-row.js";
 
 /**
  * A floor remembers, for one queue and priority, up to where everything has
@@ -76,9 +76,9 @@ function isSearchedBefore(
 /** A separator that no queue name holds. */
 const keyOf = (queue: string, priority: number): string => `${queue}\0${priority}`;
 
-function tipsOf({ jobs, ended }: ClaimAnswer): Map<string, Place> {
+function tipsOf(answer: ClaimAnswer): Map<string, Place> {
   const tips = new Map<string, Place>();
-  for (const job of [...jobs, ...ended]) {
+  for (const job of takenInOrder(answer)) {
     const key = keyOf(job.queue, job.priority);
     const tip = tips.get(key);
     if (tip === undefined || isAbove(job.place, tip)) tips.set(key, job.place);
@@ -92,7 +92,8 @@ const lowest = (present: Place, passedOver: PassedOver | undefined): Place =>
     ? present
     : lower(present, { atUs: passedOver.place.atUs, id: passedOver.place.id - 1 });
 
-const isAbove = (a: Place, b: Place): boolean =>
+/** Whether `a` comes after `b`. */
+export const isAbove = (a: Place, b: Place): boolean =>
   a.atUs > b.atUs || (a.atUs === b.atUs && a.id > b.id);
 
 const lower = (a: Place, b: Place): Place => (isAbove(a, b) ? b : a);

@@ -5,7 +5,7 @@ import type { SettleAndClaim, SettleAndClaimAnswer } from "../queries/settle-and
 import type { Alarm } from "./alarm.js";
 import type { ClaimPlan, ClaimRoom } from "./claim-plan.js";
 import { jittered, monotonicMs } from "./clock.js";
-import { mayBeSent } from "./connection.js";
+import { mayHaveBeenSent } from "./connection.js";
 import type { SettleBatch, SettleBuffer } from "./settle-buffer.js";
 import { isAnswered } from "./sql-errors.js";
 
@@ -99,7 +99,7 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
       succeed(batch, request, answer, sentAtMs);
     } catch (error) {
       if (request !== undefined) plan.wake();
-      if (request !== undefined && mayBeSent(error) && !isAnswered(error))
+      if (request !== undefined && mayHaveBeenSent(error) && !isAnswered(error))
         strayPairs = whereClaimed(request);
       const goesOn = batch.length > 0 && settles.errored(batch, error, request === undefined);
       if (!goesOn) fail(batch.length > 0 ? "settle" : "claim", error);

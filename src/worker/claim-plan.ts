@@ -1,6 +1,11 @@
 import type { ClaimRequest, Sweep } from "../queries/claim-jobs.js";
-import type { ClaimAnswer, ClaimedJob } from "../queries/claimed-row.js";
-import { createClaimFloors } from "./claim-floor.js";
+import {
+  type ClaimAnswer,
+  type ClaimedJob,
+  isSuspect,
+  takenInOrder,
+} from "../queries/claimed-row.js";
+import { createClaimFloors, isAbove } from "./claim-floor.js";
 import { jittered } from "./clock.js";
 
 /** When to claim, how much, and how far back to look. */
@@ -31,9 +36,6 @@ export interface ClaimRoom {
   /** Whether a suspect is held that has not run for long yet. */
   readonly holdsSuspect: boolean;
 }
-
-/** A job whose lease ran out twice or more may be what kills its workers: they are taken one at a time. */
-export const isSuspect = ({ expiredLeases }: ClaimedJob): boolean => expiredLeases >= 2;
 
 /** What every claim of a worker asks for alike. */
 export interface ClaimPlanOptions {
@@ -71,8 +73,8 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
   let owes: "nothing" | "near" | "far" = "nothing";
 
   /** Whether jobs were passed over that the next claim sees, and such as only a sweep sees. */
-  let passesSeen = false;
-  let passesUnseen = false;
+  let hasPassedOver = false;
+  let hasPassedOverSwept = false;
   /** A suspect was found, and they are taken one at a time. */
   let leavesSuspects = false;
   /** From this priority on, the last far sweep has not seen all that lies below the floors. */
@@ -81,7 +83,7 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
   const wantsSuspect = ({ free, holdsSuspect }: ClaimRoom): boolean =>
     free > 0 && leavesSuspects && !holdsSuspect;
 
-  const yields = (): boolean => passesSeen || passesUnseen;
+  const yields = (): boolean => hasPassedOver || hasPassedOverSwept;
 
   const nextMs = (room: ClaimRoom): number => {
     if (isWoken || hasBacklog || (room.free > 0 && yields())) return 0;
@@ -91,7 +93,7 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
   const sweepFor = (nowMs: number, room: ClaimRoom): Sweep | undefined => {
     const suspects = room.holdsSuspect || room.free === 0 ? 0 : 1;
     // Known to be there, and their lease has run out already: no rest, and no turns among workers.
-    if (room.free > 0 && passesUnseen) return { reachMs: null, exclusive: false, suspects };
+    if (room.free > 0 && hasPassedOverSwept) return { reachMs: null, exclusive: false, suspects };
     const owesFar = (owes === "far" || wantsSuspect(room)) && nowMs >= farRestedMs;
     if (nowMs >= nextFarMs || owesFar) return { reachMs: null, exclusive: hasBacklog, suspects };
     if (nowMs >= nextNearMs) return { reachMs: NEAR_REACH_MS, exclusive: hasBacklog, suspects };
@@ -118,8 +120,8 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
 
   const learnOfPassed = ({ sweep }: ClaimRequest, answer: ClaimAnswer): void => {
     const isFar = sweep?.reachMs === null && answer.hasSwept;
-    passesSeen = answer.passedOver?.isOnlySwept === false;
-    passesUnseen = answer.passedOver?.isOnlySwept === true || (passesUnseen && !isFar);
+    hasPassedOver = answer.passedOver?.isOnlySwept === false;
+    hasPassedOverSwept = answer.passedOver?.isOnlySwept === true || (hasPassedOverSwept && !isFar);
     if (isFar && sweep.suspects > 0)
       leavesSuspects = [...answer.jobs, ...answer.ended].some(isSuspect);
   };
@@ -128,7 +130,8 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
   const learnOfUnsearched = (request: ClaimRequest, answer: ClaimAnswer): void => {
     if (request.sweep?.reachMs === null && answer.hasSwept)
       unsearchedFrom = firstUnsearched(request.pairs, answer);
-    if (takenBy(answer).some(({ priority }) => priority >= unsearchedFrom)) nextFarMs = farRestedMs;
+    if (takenInOrder(answer).some(({ priority }) => priority >= unsearchedFrom))
+      nextFarMs = farRestedMs;
   };
 
   /** What is owed once the answer is known; asked again where nobody swept. */
@@ -174,6 +177,7 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
           : (answer.nextDueUs - answer.nowUs) / 1000;
       nextPollMs = nowMs + Math.min(pollMs, dueInMs);
       owes = owedAfter(request, answer);
+      if (unsearchedFrom < Number.POSITIVE_INFINITY) nextPollMs = Math.min(nextPollMs, nextFarMs);
       if (owes === "near") nextPollMs = Math.min(nextPollMs, nextNearMs);
       if (owes === "far") nextPollMs = Math.min(nextPollMs, farRestedMs);
     },
@@ -188,25 +192,29 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
   };
 }
 
-const takenBy = ({ jobs, ended }: ClaimAnswer): readonly ClaimedJob[] => [...jobs, ...ended];
-
 /** Without a floor yet, all that a queue holds may be older than what others have lost. */
 function isBelowFloor(
   pairs: ClaimRequest["pairs"],
   { queue, priority, place }: ClaimedJob,
 ): boolean {
   const floor = pairs.find((pair) => pair.queue === queue && pair.priority === priority)?.floor;
-  return floor == null || place.atUs < floor.atUs;
+  return floor == null || !isAbove(place, floor);
 }
 
-/** Whether every job that came lies below the floor of its queue and priority. */
-const endsBelowFloor = (pairs: ClaimRequest["pairs"], answer: ClaimAnswer): boolean =>
-  takenBy(answer).every((job) => isBelowFloor(pairs, job));
+/** Whether a claim took jobs, and each lies below the floor of its queue and priority. */
+function endsBelowFloor(pairs: ClaimRequest["pairs"], answer: ClaimAnswer): boolean {
+  const taken = takenInOrder(answer);
+  return taken.length > 0 && taken.every((job) => isBelowFloor(pairs, job));
+}
 
 /** A sweep looks below the floors of all queues of a priority, then above them, then at the next priority. */
 function firstUnsearched(pairs: ClaimRequest["pairs"], answer: ClaimAnswer): number {
   if (!answer.isFull) return Number.POSITIVE_INFINITY;
-  const last = Math.max(...takenBy(answer).map(({ priority }) => priority));
-  const ofLast = takenBy(answer).filter(({ priority }) => priority === last);
-  return ofLast.every((job) => isBelowFloor(pairs, job)) ? last : last + 1;
+  const taken = takenInOrder(answer);
+  const last = Math.max(...taken.map(({ priority }) => priority));
+  const ofLast = taken.filter(({ priority }) => priority === last);
+  const isPartial =
+    pairs.some(({ priority, floor }) => priority === last && floor === null) ||
+    ofLast.every((job) => isBelowFloor(pairs, job));
+  return isPartial ? last : last + 1;
 }

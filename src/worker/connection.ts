@@ -66,7 +66,7 @@ export interface ConnectionOptions {
 const thrownUnsent = new WeakSet<object>();
 
 /** Whether the statement that errored may have been sent. */
-export const mayBeSent = (error: unknown): boolean =>
+export const mayHaveBeenSent = (error: unknown): boolean =>
   typeof error !== "object" || error === null || !thrownUnsent.has(error);
 
 /** Creates a connection that is made at its first use, and again after each loss. */

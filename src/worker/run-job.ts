@@ -1,5 +1,5 @@
 import { isAttemptError, isQueueError } from "../errors.js";
-import { handlerError, type QueueEvent } from "../instrumentation/instrumentation.js";
+import { attemptEventError, type QueueEvent } from "../instrumentation/instrumentation.js";
 import { parseResult, parseStored } from "../registry/parse-payload.js";
 import { monotonicMs } from "./clock.js";
 import type { CommitJob } from "./commit.js";
@@ -36,7 +36,7 @@ export function createRunJob(options: RunJobOptions): RunJob {
       options.emit?.({
         type: "handler.errored_after_commit",
         ...eventAttempt(held),
-        error: handlerError(error),
+        error: attemptEventError(error),
       });
     try {
       const payload = readPayload(held);

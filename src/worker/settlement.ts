@@ -1,4 +1,4 @@
-import { handlerError, type QueueEvent } from "../instrumentation/instrumentation.js";
+import { attemptEventError, type QueueEvent } from "../instrumentation/instrumentation.js";
 import type { SettleItem, Settlement } from "../queries/settle-jobs.js";
 import { monotonicMs } from "./clock.js";
 import { eventAttempt, type HeldJob } from "./held-job.js";
@@ -94,11 +94,11 @@ export function settledEvent(
       return {
         type: "attempt.errored",
         ...attempt,
-        error: handlerError(outcome.error),
+        error: attemptEventError(outcome.error),
         retryInMs: Math.round(outcome.delayMs),
       };
     case "fail":
-      return { type: "job.failed", ...attempt, error: handlerError(outcome.error) };
+      return { type: "job.failed", ...attempt, error: attemptEventError(outcome.error) };
     case "snooze":
       return { type: "job.snoozed", ...attempt, delayMs: outcome.delayMs };
     case "release":

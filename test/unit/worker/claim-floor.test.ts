@@ -93,3 +93,11 @@ test("a full sweep has not searched the other queues of its last job's priority"
   expect(floorIn(first?.queue, 5)).toBeNull();
   expect(floorIn(first?.queue, 4)).toEqual({ atUs: NOW_US - SECOND_US, id: 0 });
 });
+
+test("a sweep's suspect comes from anywhere: the priorities before it were not searched", () => {
+  const floors = createClaimFloors(["default"]);
+  const suspect = { ...job(7, 10, 2), expiredLeases: 2 };
+  floors.learn(floors.nextPairs(), { ...full(job(2, 10, 1), suspect), hasSwept: true });
+  expect(floorOf(floors, 1)).toEqual({ atUs: NOW_US - SECOND_US, id: 0 });
+  expect([3, 5, 7].map((priority) => floorOf(floors, priority))).toEqual([null, null, null]);
+});

@@ -25,8 +25,9 @@ function claim(
   plan: Plan,
   nowMs: number,
   answer: ClaimAnswer = nothing,
+  given = room,
 ): number | null | "no sweep" {
-  const request = plan.next(nowMs, room);
+  const request = plan.next(nowMs, given);
   if (request === undefined) throw new Error(`No claim was due at ${nowMs} ms.`);
   plan.learn(request, { ...answer, hasSwept: request.sweep !== undefined }, nowMs + 1);
   return request.sweep === undefined ? "no sweep" : request.sweep.reachMs;
@@ -109,6 +110,27 @@ describe("a plan of a worker that always finds more jobs than it has slots for",
     expect(claim(plan, 3, full(job(5, 51)))).toBe("no sweep");
     // After its rest.
     expect(claim(plan, 20, full(job(5, 20)))).toBeNull();
+  });
+
+  test("does not take a suspect's priority for one that was searched", () => {
+    const plan = createPlan();
+    claim(plan, 0, start());
+    const suspect = { ...job(9, 5), expiredLeases: 2 };
+    const holding = { ...room, holdsSuspect: true };
+    expect(claim(plan, 1, full(job(0, 60), suspect), holding)).toBeNull();
+    expect(claim(plan, 2, full(job(5, 51)), holding)).toBe("no sweep");
+    expect(claim(plan, 20, full(job(5, 20)), holding)).toBeNull();
+  });
+
+  test("takes what was enqueued together with the job at its floor for below it, by number", () => {
+    const plan = createPlan();
+    claim(plan, 0, start());
+    expect(claim(plan, 1, full(job(5, 60)))).toBeNull();
+    const together = claimedJob({ place: { atUs: 60 * SECOND_US, id: 59 } });
+    // All that it took lies below the floor: it goes on at once.
+    expect(claim(plan, 60_002, full(together))).toBeNull();
+    expect(claim(plan, 60_003, full(job(5, 61)))).toBeNull();
+    expect(claim(plan, 60_004, full(job(5, 62)))).toBe("no sweep");
   });
 
   test("does not sweep again after a sweep that has seen all below the floors", () => {

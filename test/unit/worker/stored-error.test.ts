@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { eventError, handlerError } from "../../../src/instrumentation/instrumentation.js";
+import { attemptEventError, eventError } from "../../../src/instrumentation/instrumentation.js";
 import { errorLine, storedError } from "../../../src/worker/stored-error.js";
 
 const throwingGetter = Object.defineProperty(new Error("x"), "message", {
@@ -43,7 +43,7 @@ describe("any thrown value becomes text that can be stored", () => {
     expect(JSON.parse(JSON.stringify(stored))).toEqual(stored);
     expect(errorLine(stored)).not.toContain("\n");
     expect(typeof eventError(thrown).message).toBe("string");
-    expect(handlerError(thrown)).toMatchObject(eventError(thrown));
+    expect(attemptEventError(thrown)).toMatchObject(eventError(thrown));
   });
 });
 
@@ -72,16 +72,20 @@ test("of a failed query the driver's error is kept, not the values that were bou
     message: "duplicate key value",
   });
   expect(JSON.stringify(storedError(drizzleError))).not.toContain("secret-marker");
-  expect(JSON.stringify(handlerError(drizzleError))).not.toContain("secret-marker");
+  expect(JSON.stringify(attemptEventError(drizzleError))).not.toContain("secret-marker");
 });
 
-test("an event tells where a handler threw, but not with the value that PostgreSQL refused", () => {
-  expect(handlerError(new TypeError("no foo")).stack).toContain("stored-error.test.ts");
-  expect(handlerError(new Error("m".repeat(5_000_000))).stack?.length).toBe(4_000);
+test("an event tells where an attempt's error was made, and no more of its text than the message", () => {
+  const error = new TypeError(`no foo ${"m".repeat(5_000)} secret-marker`);
+  error.message = "redacted";
+  const told = attemptEventError(error);
+  expect(told).toMatchObject({ name: "TypeError", message: "redacted" });
+  expect(told.stack).toMatch(/^\s+at .*stored-error\.test\.ts/);
+  expect(JSON.stringify(told)).not.toContain("secret-marker");
   const refused = Object.assign(new Error('invalid input syntax: "secret-marker"'), {
     code: "22P02",
   });
-  expect(handlerError(refused)).toEqual({
+  expect(attemptEventError(refused)).toEqual({
     name: "Error",
     code: "22P02",
     message: "invalid input syntax",
