@@ -18,8 +18,13 @@ export interface IdleWorker {
   readonly byLabel: Readonly<Record<string, number>>;
 }
 
-/** After this long without a job, a worker has forgotten how many there were. */
-const REST_MS = 12_000;
+/**
+ * Within this time workers come to rest: they forget how many jobs there were, and a connection that the
+ * faults broke without a word is found out by its ping, or by a statement without an answer.
+ */
+const REST_MS = 25_000;
+/** Whoever looks for jobs for so long, and sends no more than it must, is at rest. */
+const CALM_MS = 3_000;
 
 /** How long a worker may take to count what is left in it, on a machine that is busy. */
 const COUNT_MS = 10_000;
@@ -58,16 +63,19 @@ export async function watchIdle(
 }
 
 /**
- * Waits until no worker polls closely any more, as it does after many jobs: by a mean
- * that halves each second. Who does not come to rest in time is watched all the same.
+ * Waits until no worker polls closely any more, as it does after many jobs or a new LISTEN, and
+ * none is silent. Who does not come to rest in time is watched all the same.
  */
 async function untilCalm(fleet: Fleet, proxy: Proxy): Promise<void> {
-  const total = (slot: Slot): number => since(new Map(), proxy.asked(slot)).statements;
+  const isCalm = ({ slot, asked }: { readonly slot: Slot; readonly asked: Asked }): boolean => {
+    const { statements, onJobs } = since(asked, proxy.asked(slot));
+    return onJobs > 0 && statements <= (2 * CALM_MS) / 1_000;
+  };
   const untilMs = performance.now() + REST_MS;
   while (performance.now() < untilMs) {
-    const before = fleet.workers().map((slot) => ({ slot, sent: total(slot) }));
-    await pauseFor(1_000);
-    if (before.every(({ slot, sent }) => total(slot) - sent <= 2)) return;
+    const before = fleet.workers().map((slot) => ({ slot, asked: proxy.asked(slot) }));
+    await pauseFor(CALM_MS);
+    if (before.every(isCalm)) return;
   }
 }
 

@@ -142,6 +142,36 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     expects: ["I12", "F1", "F2"],
   },
   {
+    name: "a renewal does not tell that somebody asks for the job's end",
+    changes: [["queries/renew-leases.ts", "where cancel_requested_at is not null", "where false"]],
+    expects: ["C1"],
+  },
+  {
+    name: "an errored attempt is followed by another, asked to end or not",
+    changes: [
+      [
+        "queries/settle-jobs.ts",
+        "when job.cancel_requested_at is not null and",
+        "when job.id is null and",
+      ],
+    ],
+    expects: ["C1", "I9"],
+  },
+  {
+    name: "what was held is not let go of",
+    changes: [
+      ["worker/holdings.ts", "if (held.get(job.job.id) === job) held.delete(job.job.id);", ""],
+    ],
+    expects: ["I15"],
+  },
+  {
+    name: "an idle worker polls as a busy one does",
+    changes: [
+      ["worker/claim-plan.ts", ": jittered(options.pollIntervalMs);", ": jittered(CLOSE_POLL_MS);"],
+    ],
+    expects: ["I15"],
+  },
+  {
     name: "claims do not lock what they choose",
     changes: [[CLAIM, "for no key update skip locked", ""]],
     expects: ["F2"],

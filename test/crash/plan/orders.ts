@@ -157,7 +157,7 @@ const UNWANTED = 6;
 /** Drawn by themselves, so that the other jobs of a seed are what they were without them. */
 function unwanted(level: Level, seed: number): Order[] {
   if (level.cancels === 0) return [];
-  const random = createRandom(seed ^ 0xca9ce1);
+  const random = createRandom(seed ^ 0x0def5);
   const spanMs = level.chaosMs * 0.8;
   return Array.from({ length: Math.round((level.jobs * UNWANTED) / 1_000) }, (_, index) =>
     makeOrder(random, level, { no: level.jobs + index + 1, kind: "unwanted", spanMs }),

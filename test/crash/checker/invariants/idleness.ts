@@ -9,9 +9,7 @@ const STATEMENTS_A_MINUTE = 70;
 /**
  * What a short watch may add to that. An edge of it may cut off a poll, one; a
  * worker's row is renewed and what has expired is deleted at longer intervals, one
- * each; and a connection that notices only now what the faults did to it comes
- * back, which takes its settings, LISTEN and a look at what was missed. A worker
- * that turns in a circle sends hundreds.
+ * each; the app's pool may let a session go. A worker that turns in a circle sends hundreds.
  */
 const SLACK = 6;
 
