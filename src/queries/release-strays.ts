@@ -28,7 +28,11 @@ const text = `
     ) as job
   )
   update {jobs} as job
-  set status = 'queued', attempts = attempts - 1, lease_until = null, locked_by = null
+  -- Who asks for its end does not get another attempt, as where a job is released in the usual way.
+  set status = case when cancel_requested_at is null then 'queued' else 'cancelled' end,
+    outcome = case when cancel_requested_at is not null then 'cancelled' end,
+    finished_at = case when cancel_requested_at is not null then statement_timestamp() end,
+    attempts = attempts - 1, lease_until = null, locked_by = null
   where id = any(array(select id from locked))
   returning id`;
 
@@ -42,7 +46,7 @@ export interface StrayRequest {
 }
 
 /**
- * Gives back, attempt included, what carries this worker's id and is not held
+ * Gives back (or cancels, where somebody has asked for that), attempt included, what carries this worker's id and is not held
  * by it: jobs of a claim whose answer was lost. Their versions are unknown here,
  * but the worker's id is this one's alone, and nobody has raised them since.
  *
