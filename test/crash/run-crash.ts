@@ -135,9 +135,9 @@ async function conduct(parts: Parts): Promise<void> {
     const healedAtMs = Date.now();
     const drainedAtMs = await quiet(parts, fleet, nemesis, startedOnClock);
     const rollCall = await callRoll(fleet, proxy, options.contender === "naive" ? "app" : "main");
-    // A fleet that still works is not idle.
-    const idle =
-      drainedAtMs === null ? [] : await watchIdle(fleet, proxy, { idleMs: level.idleMs, folder });
+    // A fleet that still works is not idle; the naive one never ends, and is to be seen all the same.
+    const isWatched = drainedAtMs !== null || options.contender === "naive";
+    const idle = isWatched ? await watchIdle(fleet, proxy, { idleMs: level.idleMs, folder }) : [];
     await fleet.stop(STOP_LIMIT_MS);
     const facts: RunFacts = {
       level,
