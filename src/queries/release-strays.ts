@@ -46,9 +46,10 @@ export interface StrayRequest {
 }
 
 /**
- * Gives back (or cancels, where somebody has asked for that), attempt included, what carries this worker's id and is not held
- * by it: jobs of a claim whose answer was lost. Their versions are unknown here,
- * but the worker's id is this one's alone, and nobody has raised them since.
+ * Gives back, attempt included, what carries this worker's id and is not held
+ * by it: jobs of a claim whose answer was lost. Cancels those whose end was asked for.
+ * Their versions are unknown here, but the worker's id is this one's alone, and
+ * nobody has raised them since.
  *
  * @returns How many were given back.
  */

@@ -98,7 +98,7 @@ export type HandlerFor<Q, N extends keyof JobsOf<Q> & string, DB> = Handler<
 export function defineHandlers<M extends JobMap, DB extends PgDatabase>(
   queue: { readonly jobs: M },
   db: DB,
-  // Not a place to infer from: a result such as "pdf" would be read as any string.
+  // Not a place to infer from: a result such as "pdf" would widen to string.
   handlers: NoInfer<Handlers<M, TxOf<DB>>>,
 ): Handlers<M, TxOf<DB>>;
 export function defineHandlers<M extends JobMap>(

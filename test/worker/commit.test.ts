@@ -1,43 +1,21 @@
 import { sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/node-postgres";
-import { bigint, integer, pgTable } from "drizzle-orm/pg-core";
-import { createQueue, defineJob, defineJobs, fixed, isAttemptError } from "drizzle-queue";
-import { createWorker, type HandlerFor } from "drizzle-queue/worker";
+import { isAttemptError } from "drizzle-queue";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { z } from "zod";
 import { waitUntil } from "../support/wait-until.js";
-import { openRoom, type Room } from "./room.js";
-
-const effects = pgTable("effects", {
-  jobId: bigint("job_id", { mode: "number" }),
-  attempt: integer("attempt"),
-});
-const queue = createQueue({
-  jobs: defineJobs({
-    report: defineJob({
-      payload: z.object({ reportId: z.string() }),
-      idempotencyKey: ({ reportId }) => reportId,
-      leaseMs: 600,
-      maxAttempts: 3,
-      backoff: fixed({ delayMs: 20 }),
-    }),
-    measure: defineJob({
-      payload: z.object({}),
-      result: z.object({ pages: z.number().int() }),
-      maxAttempts: 2,
-      backoff: fixed({ delayMs: 0 }),
-    }),
-    email: defineJob({ payload: z.object({ reportId: z.string() }), queue: "emails" }),
-  }),
-});
-type Report = HandlerFor<typeof queue, "report", Room["db"]>;
-type Measure = HandlerFor<typeof queue, "measure", Room["db"]>;
+import {
+  type CommitHandlers,
+  commitWorker,
+  effects,
+  openCommitRoom,
+  queue,
+} from "./commit-fixture.js";
+import type { Room } from "./room.js";
 
 let room: Room;
 beforeAll(async () => {
-  room = await openRoom();
-  await room.rows("create table effects (job_id bigint, attempt int)");
+  room = await openCommitRoom();
 });
 afterEach(async () => {
   await room.clear();
@@ -45,15 +23,7 @@ afterEach(async () => {
 });
 afterAll(() => room.close());
 
-const workerWith = (handlers: { report?: Report; measure?: Measure }, db = room.db) =>
-  createWorker({
-    queue,
-    db,
-    only: ["report", "measure"],
-    handlers: { report: () => {}, measure: () => ({ pages: 0 }), ...handlers },
-    pollIntervalMs: 50,
-    instrumentation: room.spy.listener,
-  });
+const workerWith = (handlers: CommitHandlers, db = room.db) => commitWorker(room, handlers, db);
 
 describe("commit", () => {
   test("writes effect, follow-up, processed key and completion in one transaction", async () => {
@@ -144,72 +114,6 @@ describe("commit", () => {
     expect(refusals.map((error) => isAttemptError(error, "COMMITTED_TWICE"))).toEqual([true]);
     expect(await room.rows("select attempt from effects")).toEqual([{ attempt: 1 }]);
     expect(await room.job(id)).toMatchObject({ status: "done", attempts: 1 });
-  });
-
-  test("that nobody awaits decides about its job all the same", async () => {
-    await using worker = workerWith({
-      report: ({ job, commit }) => {
-        void commit(async (tx) => {
-          await tx.insert(effects).values({ jobId: job.id, attempt: job.attempt });
-          if (job.attempt === 1) throw new Error("unseen");
-        });
-      },
-    });
-    await worker.start();
-    const { id } = await queue.enqueueNow(room.db, "report", { reportId: "r1" });
-    await room.spy.next("job.done");
-    const job = await room.job(id);
-    expect(job).toMatchObject({ status: "done", attempts: 2 });
-    expect(job?.errors).toMatchObject([{ message: "unseen" }]);
-    expect(await room.rows("select attempt from effects")).toEqual([{ attempt: 2 }]);
-  });
-
-  test("that nobody awaits yet and that fails at once does not end the process", async () => {
-    const unhandled: unknown[] = [];
-    const onUnhandled = (error: unknown) => unhandled.push(error);
-    process.on("unhandledRejection", onUnhandled);
-    await using worker = workerWith({
-      report: async ({ job, commit }) => {
-        let hasThrown = false;
-        void commit(() => {
-          hasThrown = job.attempt === 1;
-          if (hasThrown) throw new Error("unseen");
-        });
-        await waitUntil("the effect ran", () => hasThrown || job.attempt > 1);
-        // Turns of the event loop in which Node looks for rejections that nobody has handled.
-        for (let turn = 0; turn < 20; turn += 1) await room.rows("select 1");
-      },
-    });
-    await worker.start();
-    const { id } = await queue.enqueueNow(room.db, "report", { reportId: "r1" });
-    await room.spy.next("job.done");
-    expect((await room.job(id))?.errors).toMatchObject([{ message: "unseen" }]);
-    process.off("unhandledRejection", onUnhandled);
-    expect(unhandled).toEqual([]);
-  });
-
-  test("that is called twice without anybody awaiting it is reported, and does no harm", async () => {
-    const unhandled: unknown[] = [];
-    const onUnhandled = (error: unknown) => unhandled.push(error);
-    process.on("unhandledRejection", onUnhandled);
-    await using worker = workerWith({
-      report: ({ job, commit }) => {
-        for (const _ of [1, 2]) {
-          void commit(async (tx) => {
-            await tx.insert(effects).values({ jobId: job.id, attempt: job.attempt });
-          });
-        }
-      },
-    });
-    await worker.start();
-    const { id } = await queue.enqueueNow(room.db, "report", { reportId: "r1" });
-    await room.spy.next("job.done");
-    const { error } = await room.spy.next("handler.errored_after_commit");
-    expect(error.code).toBe("COMMITTED_TWICE");
-    expect(await room.rows("select attempt from effects")).toEqual([{ attempt: 1 }]);
-    expect(await room.job(id)).toMatchObject({ status: "done", attempts: 1 });
-    process.off("unhandledRejection", onUnhandled);
-    expect(unhandled).toEqual([]);
   });
 
   test("stands when the handler throws afterwards; the error is reported", async () => {

@@ -87,6 +87,42 @@ describe("missing tables", () => {
   });
 });
 
+test("a worker with a wrong address stops at once: no claim of it has ever reached a server", async () => {
+  // Nobody listens at port 1.
+  const pool = new pg.Pool({ connectionString: "postgres://postgres@127.0.0.1:1/app" });
+  const spy = createEventSpy();
+  const worker = createWorker({
+    queue,
+    db: drizzle(pool),
+    handlers,
+    instrumentation: spy.listener,
+  });
+  await worker.start();
+  await spy.next("statement.errored", ({ statement }) => statement === "claim");
+  // Longer than a test may take.
+  expect(await worker.stop({ gracePeriodMs: 600_000 })).toEqual({ released: 0, abandoned: [] });
+  const errored = spy.all("statement.errored").map(({ statement }) => statement);
+  expect(errored).not.toContain("release strays");
+  await pool.end();
+});
+
+test("start while it runs is refused, and the worker goes on", async () => {
+  const database = await createDatabase();
+  const spy = createEventSpy();
+  const worker = createWorker({
+    queue,
+    db: drizzle(database.pool),
+    handlers,
+    instrumentation: spy.listener,
+  });
+  await worker.start();
+  await expect(worker.start()).rejects.toMatchObject({ code: "WORKER_STATE" });
+  await queue.enqueueNow(drizzle(database.pool), "report", {});
+  await spy.next("job.done");
+  await worker.stop();
+  await database.drop();
+});
+
 test("worker.started tells which queues and jobs are served", async () => {
   const database = await createDatabase();
   const spy = createEventSpy();

@@ -65,7 +65,7 @@ const returningWorker = () =>
 
 describe("a result that cannot be stored", () => {
   test.each(Object.keys(unstorable))(
-    "(%s) is an error of the attempt, and bounded as any other",
+    "(%s) is an error of the attempt, as long as others at most",
     async (what) => {
       await using worker = returningWorker();
       await worker.start();
