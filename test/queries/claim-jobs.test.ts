@@ -5,6 +5,7 @@ import type { Executor, Row } from "../../src/queries/executor.js";
 import { settleAndClaim } from "../../src/queries/settle-and-claim.js";
 import { tableNames } from "../../src/schema/table-names.js";
 import { createClaimFloors } from "../../src/worker/claim-floor.js";
+import { claimRequest } from "../support/claims.js";
 import { createDatabase, type TestDatabase } from "../support/database.js";
 
 let database: TestDatabase;
@@ -20,19 +21,12 @@ beforeAll(async () => {
 afterAll(() => database.drop());
 beforeEach(() => database.pool.query("truncate queue_jobs"));
 
-const request = (change: Partial<ClaimRequest> = {}): ClaimRequest => ({
-  workerId: "worker-1",
-  pairs: createClaimFloors(["default"]).nextPairs(),
-  names: ["report"],
-  free: 10,
-  ahead: 0,
-  leaseMs: 30_000,
-  leaseMsByName: {},
-  sweep: undefined,
-  peeks: false,
-  wantsNextDue: false,
-  ...change,
-});
+const request = (change: Partial<ClaimRequest> = {}): ClaimRequest =>
+  claimRequest({
+    workerId: "worker-1",
+    pairs: createClaimFloors(["default"]).nextPairs(),
+    ...change,
+  });
 
 async function claim(change: Partial<ClaimRequest> = {}): Promise<ClaimAnswer> {
   const { claim: answer } = await run(executor, { items: [], request: request(change) });

@@ -5,6 +5,7 @@ import type { Executor, Row } from "../../src/queries/executor.js";
 import { renewLeases } from "../../src/queries/renew-leases.js";
 import { settleAndClaim } from "../../src/queries/settle-and-claim.js";
 import { tableNames } from "../../src/schema/table-names.js";
+import { claimRequest } from "../support/claims.js";
 import { createDatabaseOn, type TestDatabase } from "../support/database.js";
 import { type PostgresServer, startPostgresServer } from "../support/postgres-server.js";
 import { waitUntil } from "../support/wait-until.js";
@@ -55,18 +56,7 @@ test("at least 95 % of claims and renewals touch no index, with the optional set
   for (let taken = 0; taken < JOBS; taken += BATCH) {
     const { claim } = await run(executor, {
       items: [],
-      request: {
-        workerId: "host:12345:abcdef012345",
-        pairs: [{ queue: "default", priority: 5, floor: null }],
-        names: ["note"],
-        free: BATCH,
-        ahead: 0,
-        leaseMs: 30_000,
-        leaseMsByName: {},
-        sweep: undefined,
-        peeks: false,
-        wantsNextDue: false,
-      },
+      request: claimRequest({ workerId: "host:12345:abcdef012345", names: ["note"], free: BATCH }),
     });
     held.push(...(claim?.jobs ?? []));
   }

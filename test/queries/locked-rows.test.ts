@@ -5,6 +5,7 @@ import { renewLeases } from "../../src/queries/renew-leases.js";
 import { settleAndClaim } from "../../src/queries/settle-and-claim.js";
 import type { Settlement } from "../../src/queries/settle-jobs.js";
 import { tableNames } from "../../src/schema/table-names.js";
+import { claimRequest } from "../support/claims.js";
 import { createDatabase, type TestDatabase } from "../support/database.js";
 
 /** A hundred running jobs, one of them locked by a transaction that stays open. */
@@ -125,18 +126,12 @@ describe("no batched statement waits for a row lock:", () => {
     await lock("no key update");
     const { claim } = await run(executor, {
       items: [],
-      request: {
+      request: claimRequest({
         workerId: "other",
-        pairs: [{ queue: "default", priority: 5, floor: null }],
         names: ["note"],
         free: JOBS,
-        ahead: 0,
-        leaseMs: 30_000,
-        leaseMsByName: {},
         sweep: { reachMs: null, exclusive: false, suspects: 1 },
-        peeks: false,
-        wantsNextDue: false,
-      },
+      }),
     });
     expect(claim?.jobs).toHaveLength(99);
     expect(claim?.jobs.some(({ id }) => id === locked())).toBe(false);

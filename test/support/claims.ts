@@ -1,3 +1,4 @@
+import type { ClaimRequest } from "../../src/queries/claim-jobs.js";
 import type { ClaimAnswer, ClaimedJob } from "../../src/queries/claimed-row.js";
 
 /** A job as a claim gives it at its first attempt, with what a test wants different. */
@@ -32,5 +33,20 @@ export const claimAnswer = (change: Partial<ClaimAnswer> = {}): ClaimAnswer => (
   hasSwept: false,
   isFull: false,
   passedOver: undefined,
+  ...change,
+});
+
+/** What a worker with ten free slots asks for, with what a test wants different. */
+export const claimRequest = (change: Partial<ClaimRequest> = {}): ClaimRequest => ({
+  workerId: "w",
+  pairs: [{ queue: "default", priority: 5, floor: null }],
+  names: ["report"],
+  free: 10,
+  ahead: 0,
+  leaseMs: 30_000,
+  leaseMsByName: {},
+  sweep: undefined,
+  peeks: false,
+  wantsNextDue: false,
   ...change,
 });

@@ -6,7 +6,7 @@ import { createAlarm } from "../../../src/worker/alarm.js";
 import { createClaimLoop } from "../../../src/worker/claim-loop.js";
 import { type HeldJob, holdJob } from "../../../src/worker/held-job.js";
 import { createSettleBuffer } from "../../../src/worker/settle-buffer.js";
-import { claimAnswer, claimedJob } from "../../support/claims.js";
+import { claimAnswer, claimedJob, claimRequest } from "../../support/claims.js";
 
 function heldJob(id: number): HeldJob {
   const held = holdJob(claimedJob({ id }), defineJob({ payload: z.object({}) }), 0);
@@ -18,18 +18,7 @@ const pair: ClaimPair = { queue: "default", priority: 5, floor: { atUs: 7_000_00
 const room = { free: 1, ahead: 0, holdsSuspect: false };
 const sweep = { reachMs: 10_000, exclusive: false, suspects: 1 };
 
-const request: ClaimRequest = {
-  workerId: "w",
-  pairs: [pair],
-  names: ["report"],
-  free: 1,
-  ahead: 0,
-  leaseMs: 30_000,
-  leaseMsByName: {},
-  sweep: undefined,
-  peeks: false,
-  wantsNextDue: false,
-};
+const request = claimRequest({ pairs: [pair], free: 1 });
 
 type LoopOptions = Parameters<typeof createClaimLoop>[0];
 
