@@ -17,6 +17,18 @@ const db = drizzle(new pg.Pool());
 type Options = WorkerOptions<typeof queue.jobs, typeof db, "report">;
 const create = (options: unknown) => () => createWorker(options as Options);
 
+/** A worker on a pool, and what it tells. */
+function observedWorker(pool: pg.Pool) {
+  const spy = createEventSpy();
+  const worker = createWorker({
+    queue,
+    db: drizzle(pool),
+    handlers,
+    instrumentation: spy.listener,
+  });
+  return { worker, spy };
+}
+
 describe("createWorker says what is wrong with its options", () => {
   test.each<[string, unknown, string]>([
     ["no options", undefined, "createWorker() must be an object, got undefined."],
@@ -67,13 +79,7 @@ describe("missing tables", () => {
     const proxy = await createTcpProxy(empty.url);
     proxy.refuse();
     const pool = new pg.Pool({ connectionString: proxy.url });
-    const spy = createEventSpy();
-    const worker = createWorker({
-      queue,
-      db: drizzle(pool),
-      handlers,
-      instrumentation: spy.listener,
-    });
+    const { worker, spy } = observedWorker(pool);
     await worker.start();
     proxy.resume();
     const told = await spy.next(
@@ -90,13 +96,7 @@ describe("missing tables", () => {
 test("a worker with a wrong address stops at once: no claim of it has ever reached a server", async () => {
   // Nobody listens at port 1.
   const pool = new pg.Pool({ connectionString: "postgres://postgres@127.0.0.1:1/app" });
-  const spy = createEventSpy();
-  const worker = createWorker({
-    queue,
-    db: drizzle(pool),
-    handlers,
-    instrumentation: spy.listener,
-  });
+  const { worker, spy } = observedWorker(pool);
   await worker.start();
   await spy.next("statement.errored", ({ statement }) => statement === "claim");
   // Longer than a test may take.
@@ -108,13 +108,7 @@ test("a worker with a wrong address stops at once: no claim of it has ever reach
 
 test("start while it runs is refused, and the worker goes on", async () => {
   const database = await createDatabase();
-  const spy = createEventSpy();
-  const worker = createWorker({
-    queue,
-    db: drizzle(database.pool),
-    handlers,
-    instrumentation: spy.listener,
-  });
+  const { worker, spy } = observedWorker(database.pool);
   await worker.start();
   await expect(worker.start()).rejects.toMatchObject({ code: "WORKER_STATE" });
   await queue.enqueueNow(drizzle(database.pool), "report", {});
