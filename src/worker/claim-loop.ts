@@ -10,9 +10,9 @@ import type { SettleBatch, SettleBuffer } from "./settle-buffer.js";
 import { isAnswered } from "./sql-errors.js";
 
 /**
- * Invariant: of each worker one claim is under way at a time, and one batch of
- * outcomes, in one statement or side by side; and what they carry is answered,
- * put back, or known to be lost before the next ones leave.
+ * Invariant: of each worker one claim is under way at a time, beside it one far
+ * sweep that takes long, and one batch of outcomes; and what they carry is answered,
+ * put back, or known to be lost before the next ones of their kind leave.
  */
 
 export interface ClaimLoopOptions {
@@ -56,6 +56,9 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
   let failures = 0;
   let notBeforeMs = 0;
   let strayPairs: readonly ClaimPair[] | undefined;
+  /** The far sweep that is under way beside other claims, and the slots that it may fill. */
+  let longSweep: Promise<void> | undefined;
+  let slotsOfSweep = 0;
 
   const succeed = (
     batch: SettleBatch,
@@ -98,9 +101,9 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
       const answer = await by({ items: batch.map(({ item }) => item), request });
       succeed(batch, request, answer, sentAtMs);
     } catch (error) {
-      if (request !== undefined) plan.wake();
+      if (request !== undefined) plan.forget(request);
       if (request !== undefined && mayHaveBeenSent(error) && !isAnswered(error))
-        strayPairs = whereClaimed(request);
+        strayPairs = [...(strayPairs ?? []), ...whereClaimed(request)];
       const goesOn = batch.length > 0 && settles.errored(batch, error, request === undefined);
       if (!goesOn) fail(batch.length > 0 ? "settle" : "claim", error);
     }
@@ -115,13 +118,30 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
     }
   };
 
+  /** Leaves on the other connection; the loop goes on meanwhile, with the slots that are left. */
+  const sweepBeside = (request: ClaimRequest): void => {
+    slotsOfSweep = request.free;
+    longSweep = send([], request, options.sendBeside).finally(() => {
+      longSweep = undefined;
+      slotsOfSweep = 0;
+      alarm.ring();
+    });
+  };
+
+  const room = (): ClaimRoom => {
+    const whole = options.room();
+    return { ...whole, free: Math.max(0, whole.free - slotsOfSweep) };
+  };
+
   /** One statement, or a sleep until there is one to send. */
   const step = async (): Promise<void> => {
     const nowMs = monotonicMs();
     if (nowMs < notBeforeMs) return alarm.sleep(notBeforeMs - nowMs);
-    if (strayPairs !== undefined) return tidy(strayPairs);
-    const room = options.room();
-    const request = settles.hasRefused() ? undefined : plan.next(nowMs, room);
+    // What a sweep under way has claimed is not held yet, and would be given back.
+    if (strayPairs !== undefined) return longSweep ?? tidy(strayPairs);
+    const present = room();
+    const request = settles.hasRefused() ? undefined : plan.next(nowMs, present);
+    if (request !== undefined && plan.takesLong(request)) return sweepBeside(request);
     const batch = settles.take(nowMs, request !== undefined) ?? [];
     if (request !== undefined && batch.length >= BESIDE_FROM) {
       await Promise.all([send([], request), send(batch, undefined, options.sendBeside)]);
@@ -130,16 +150,18 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
       return;
     }
     if (request !== undefined || batch.length > 0) return send(batch, request);
-    const hasRoom = room.free + room.ahead > 0;
+    const hasRoom = present.free + present.ahead > 0;
     return alarm.sleep(
-      Math.min(settles.nextMs(), hasRoom ? plan.nextMs(room) : Number.POSITIVE_INFINITY) - nowMs,
+      Math.min(settles.nextMs(), hasRoom ? plan.nextMs(present) : Number.POSITIVE_INFINITY) - nowMs,
     );
   };
 
+  const isDone = (): boolean =>
+    settles.size() === 0 && strayPairs === undefined && longSweep === undefined;
+
   return {
     async run() {
-      while (!isOver && !(isFinishing && settles.size() === 0 && strayPairs === undefined))
-        await step();
+      while (!isOver && !(isFinishing && isDone())) await step();
     },
     finish() {
       isFinishing = true;

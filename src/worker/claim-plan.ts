@@ -14,8 +14,12 @@ export interface ClaimPlan {
   next(nowMs: number, room: ClaimRoom): ClaimRequest | undefined;
   /** When the next claim is due, given that there is room. */
   nextMs(room: ClaimRoom): number;
+  /** Whether this claim is a far sweep that takes long: others need not wait for it, and none like it comes before its end. */
+  takesLong(request: ClaimRequest): boolean;
   /** Learns from what a claim found that was answered at `nowMs`. */
   learn(request: ClaimRequest, answer: ClaimAnswer, nowMs: number): void;
+  /** A claim errored: what it was to find is still to be found. */
+  forget(request: ClaimRequest): void;
   /** There may be jobs: somebody said so. */
   wake(): void;
   /** A job of ours is due again at `dueMs`; no claim so far has seen that. */
@@ -56,6 +60,8 @@ const NEAR_REACH_MS = 10_000;
 /** Near sweeps are at least this far apart; while there is more to do than hands, lateness costs nothing. */
 const NEAR_INTERVAL_MS = 50;
 const NEAR_INTERVAL_WITH_BACKLOG_MS = 500;
+/** A far sweep after one that kept the server busy for so long does not hold up other claims, in milliseconds. */
+const LONG_MS = 25;
 /** Near sweeps, and far ones, take at most a tenth of the time: the next is this many durations away. */
 const REST = 9;
 
@@ -69,6 +75,9 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
   let nextFarMs = 0;
   /** Before this a far sweep would take more than its share of the time. */
   let farRestedMs = 0;
+  /** How long the last far sweep took the server, and the one that is under way, if that takes long. */
+  let farTookMs = 0;
+  let longSweep: ClaimRequest | undefined;
   /** A wake-up may be for a job that committed late, below the floor: how far back is still to be looked for it. */
   let owes: "nothing" | "near" | "far" = "nothing";
 
@@ -85,19 +94,30 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
 
   const yields = (): boolean => hasPassedOver || hasPassedOverSwept;
 
+  /** When a far sweep that is due at `dueMs` can leave. */
+  const farMs = (dueMs: number): number => (longSweep === undefined ? dueMs : Infinity);
+
   const nextMs = (room: ClaimRoom): number => {
-    if (isWoken || hasBacklog || (room.free > 0 && yields())) return 0;
-    return wantsSuspect(room) ? Math.min(nextPollMs, farRestedMs) : nextPollMs;
+    if (isWoken || hasBacklog) return 0;
+    if (room.free > 0 && yields()) return Math.min(nextPollMs, farMs(0));
+    return wantsSuspect(room) ? Math.min(nextPollMs, farMs(farRestedMs)) : nextPollMs;
   };
 
-  const sweepFor = (nowMs: number, room: ClaimRoom): Sweep | undefined => {
+  const farSweepFor = (nowMs: number, room: ClaimRoom): Sweep | undefined => {
+    if (longSweep !== undefined) return undefined;
     const suspects = room.holdsSuspect || room.free === 0 ? 0 : 1;
     // Known to be there, and their lease has run out already: no rest, and no turns among workers.
     if (room.free > 0 && hasPassedOverSwept) return { reachMs: null, exclusive: false, suspects };
     const owesFar = (owes === "far" || wantsSuspect(room)) && nowMs >= farRestedMs;
-    if (nowMs >= nextFarMs || owesFar) return { reachMs: null, exclusive: hasBacklog, suspects };
-    if (nowMs >= nextNearMs) return { reachMs: NEAR_REACH_MS, exclusive: hasBacklog, suspects };
-    return undefined;
+    if (nowMs < nextFarMs && !owesFar) return undefined;
+    return { reachMs: null, exclusive: hasBacklog, suspects };
+  };
+
+  const sweepFor = (nowMs: number, room: ClaimRoom): Sweep | undefined => {
+    const far = farSweepFor(nowMs, room);
+    if (far !== undefined || nowMs < nextNearMs) return far;
+    const suspects = room.holdsSuspect || room.free === 0 ? 0 : 1;
+    return { reachMs: NEAR_REACH_MS, exclusive: hasBacklog, suspects };
   };
 
   const nearIntervalMs = (): number =>
@@ -109,6 +129,7 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
     const goesOn = answer.hasSwept && hasBacklog && endsBelowFloor(request.pairs, answer);
     const restMs = goesOn ? nowMs : nowMs + answer.tookMs * REST;
     if (sweep.reachMs === null) {
+      if (answer.hasSwept) farTookMs = answer.tookMs;
       farRestedMs = restMs;
       const pauseMs = answer.hasSwept && !goesOn ? options.pollIntervalMs : 0;
       nextFarMs = Math.max(restMs, nowMs + pauseMs);
@@ -147,22 +168,40 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
       if (room.free + room.ahead === 0 || nowMs < nextMs(room)) return undefined;
       isWoken = false;
       const sweep = sweepFor(nowMs, room);
-      return {
+      const isLong = sweep?.reachMs === null && farTookMs >= LONG_MS;
+      const request = {
         workerId: options.workerId,
         pairs: floors.nextPairs(),
         names: options.names,
-        free: room.free,
-        ahead: room.ahead,
+        // The other half is for the claims meanwhile.
+        free: isLong ? Math.ceil(room.free / 2) : room.free,
+        ahead: isLong ? 0 : room.ahead,
         leaseMs: options.leaseMs,
         leaseMsByName: options.leaseMsByName,
         sweep,
         peeks: sweep !== undefined || yields(),
         wantsNextDue: !hasBacklog,
       };
+      if (isLong) longSweep = request;
+      return request;
     },
     nextMs,
+    takesLong: (request) => request === longSweep,
+    forget(request) {
+      if (request === longSweep) longSweep = undefined;
+      isWoken = true;
+      owes = "near";
+    },
     learn(request, answer, nowMs) {
       floors.learn(request.pairs, answer);
+      if (request === longSweep) {
+        longSweep = undefined;
+        rest(request, answer, nowMs);
+        learnOfPassed(request, answer);
+        learnOfUnsearched(request, answer);
+        owes = owedAfter(request, answer);
+        return;
+      }
       // One that is full of jobs it may not take must not be repeated at once.
       hasBacklog = answer.isFull && answer.jobs.length + answer.ended.length > 0;
       rest(request, answer, nowMs);
@@ -177,9 +216,10 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
           : (answer.nextDueUs - answer.nowUs) / 1000;
       nextPollMs = nowMs + Math.min(pollMs, dueInMs);
       owes = owedAfter(request, answer);
-      if (unsearchedFrom < Number.POSITIVE_INFINITY) nextPollMs = Math.min(nextPollMs, nextFarMs);
+      if (unsearchedFrom < Number.POSITIVE_INFINITY)
+        nextPollMs = Math.min(nextPollMs, farMs(nextFarMs));
       if (owes === "near") nextPollMs = Math.min(nextPollMs, nextNearMs);
-      if (owes === "far") nextPollMs = Math.min(nextPollMs, farRestedMs);
+      if (owes === "far") nextPollMs = Math.min(nextPollMs, farMs(farRestedMs));
     },
     wake() {
       isWoken = true;

@@ -22,6 +22,22 @@ const request = claimRequest({ pairs: [pair], free: 1 });
 
 type LoopOptions = Parameters<typeof createClaimLoop>[0];
 
+/** A plan that always asks for the same, and learns nothing. */
+const planFor = (
+  asked: ClaimRequest,
+  change: Partial<LoopOptions["plan"]> = {},
+): LoopOptions["plan"] => ({
+  next: () => asked,
+  nextMs: () => 0,
+  takesLong: () => false,
+  learn: () => undefined,
+  forget: () => undefined,
+  wake: () => undefined,
+  expect: () => undefined,
+  yields: () => false,
+  ...change,
+});
+
 function createLoop(asked: ClaimRequest, given: Pick<LoopOptions, "send"> & Partial<LoopOptions>) {
   const settles = createSettleBuffer({
     retention: "keep",
@@ -32,14 +48,7 @@ function createLoop(asked: ClaimRequest, given: Pick<LoopOptions, "send"> & Part
   });
   const loop = createClaimLoop({
     alarm: createAlarm(),
-    plan: {
-      next: () => asked,
-      nextMs: () => 0,
-      learn: () => undefined,
-      wake: () => undefined,
-      expect: () => undefined,
-      yields: () => false,
-    },
+    plan: planFor(asked),
     settles,
     sendBeside: given.send,
     releaseStrays: () => Promise.resolve(),
@@ -105,19 +114,81 @@ test("a retry written beside a claim is expected even where the claim is answere
       return { unsettled: new Map(), claim: claimAnswer() };
     },
     sendBeside: () => Promise.resolve({ unsettled: new Map(), claim: undefined }),
-    plan: {
-      next: () => request,
-      nextMs: () => 0,
+    plan: planFor(request, {
       learn: () => void calls.push("learn"),
-      wake: () => undefined,
       expect: (dueMs) => void (dueMs < Number.POSITIVE_INFINITY && calls.push("expect")),
-      yields: () => false,
-    },
+    }),
   });
   for (let id = 1; id <= 100; id += 1) settles.add(heldJob(id), { kind: "snooze", delayMs: 400 });
   await loop.run();
   expect(calls.at(-1)).toBe("expect");
   expect(calls).toContain("learn");
+});
+
+test("claims go on beside a far sweep that takes long, with the slots that it leaves", async () => {
+  const far = { ...request, free: 3, sweep: { ...sweep, reachMs: null } };
+  const offered: number[] = [];
+  const answered: ClaimRequest[] = [];
+  let answerSweep = (): void => undefined;
+  const { loop } = createLoop(request, {
+    room: () => ({ free: 5, ahead: 0, holdsSuspect: false }),
+    plan: planFor(request, {
+      next(_, { free }) {
+        offered.push(free);
+        return offered.length === 1 ? far : request;
+      },
+      takesLong: (asked) => asked === far,
+      learn: (asked) => void answered.push(asked),
+    }),
+    async send() {
+      if (answered.length === 2) {
+        // It is to be waited for: what it claims is to be given back.
+        loop.finish();
+        answerSweep();
+      }
+      return { unsettled: new Map(), claim: claimAnswer() };
+    },
+    sendBeside: () =>
+      new Promise((resolve) => {
+        answerSweep = () => resolve({ unsettled: new Map(), claim: claimAnswer() });
+      }),
+  });
+  await loop.run();
+  expect(offered.slice(0, 4)).toEqual([5, 2, 2, 2]);
+  expect(answered.slice(0, 2)).toEqual([request, request]);
+  expect(answered).toContain(far);
+});
+
+test("nothing is given back while a far sweep beside may have claimed it", async () => {
+  const far = { ...request, sweep: { ...sweep, reachMs: null } };
+  const calls: string[] = [];
+  let answerSweep = (): void => undefined;
+  let isFirst = true;
+  const { loop } = createLoop(request, {
+    plan: planFor(request, {
+      next() {
+        const asked = isFirst ? far : request;
+        isFirst = false;
+        return asked;
+      },
+      takesLong: (asked) => asked === far,
+    }),
+    async send() {
+      setTimeout(() => answerSweep(), 20);
+      throw new Error("Connection terminated");
+    },
+    sendBeside: () =>
+      new Promise((resolve) => {
+        answerSweep = () => resolve({ unsettled: new Map(), claim: claimAnswer() });
+      }),
+    onClaimed: () => void calls.push("claimed"),
+    async releaseStrays() {
+      calls.push("given back");
+      loop.end();
+    },
+  });
+  await loop.run();
+  expect(calls).toEqual(["claimed", "given back"]);
 });
 
 test("jobs of a claim whose answer was lost are looked for above its floors", async () => {

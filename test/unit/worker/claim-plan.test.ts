@@ -83,6 +83,23 @@ describe("a plan that polls once a minute", () => {
   });
 });
 
+test("a far sweep after one that took long leaves slots to other claims, of which none is another", () => {
+  const plan = createPlan();
+  claim(plan, 0, { ...nothing, tookMs: 30 });
+  const far = plan.next(80_000, { ...room, ahead: 9 });
+  expect(far).toMatchObject({ sweep: { reachMs: null }, free: 5, ahead: 0 });
+  expect(far && plan.takesLong(far)).toBe(true);
+  for (const nowMs of [80_001, 80_002, 160_000]) {
+    plan.wake();
+    expect(claim(plan, nowMs)).not.toBeNull();
+  }
+  // Nor does anybody stay awake for it.
+  expect(plan.nextMs(room)).toBeGreaterThan(160_001);
+  if (far) plan.learn(far, { ...nothing, tookMs: 30 }, 160_010);
+  expect(far && plan.takesLong(far)).toBe(false);
+  expect(claim(plan, 240_000)).toBeNull();
+});
+
 describe("a plan of a worker that always finds more jobs than it has slots for", () => {
   const SECOND_US = 1_000_000;
   /** A job that became due so many seconds after 1970. */
