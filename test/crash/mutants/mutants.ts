@@ -162,6 +162,23 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     changes: [
       ["worker/holdings.ts", "if (held.get(job.job.id) === job) held.delete(job.job.id);", ""],
     ],
+    // The held suspect that it believes in keeps it from taking another.
+    expects: ["I15", "I12"],
+  },
+  {
+    name: "what was held is kept in a list besides",
+    changes: [
+      [
+        "worker/holdings.ts",
+        "const held = new Map",
+        "const kept: HeldJob[] = []; const held = new Map",
+      ],
+      [
+        "worker/holdings.ts",
+        "held.set(job.id, taken);",
+        "held.set(job.id, taken); kept.push(taken);",
+      ],
+    ],
     expects: ["I15"],
   },
   {

@@ -49,7 +49,7 @@ const T0: Level = {
   restarts: 2,
   terminations: 2,
   hostilePhases: 1,
-  cancels: 40,
+  cancels: 50,
   idleMs: 4_000,
 };
 

@@ -107,7 +107,7 @@ function hostilePhase(random: Random): FaultAction {
 function cancels(level: Level, seed: number): { action: FaultAction; atMs: number }[] {
   const random = createRandom(seed ^ 0xca9ce1);
   // Running jobs of most kinds are done before anybody can tell them.
-  const aims = ["queued", "queued", "running", "unwanted", "unwanted"] as const;
+  const aims = ["queued", "running", "unwanted", "unwanted", "unwanted"] as const;
   return times(level.cancels, () => {
     const aim = random.pick(aims);
     const action =

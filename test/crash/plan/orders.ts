@@ -152,7 +152,10 @@ function mixed(level: Level, seed: number): Order[] {
 }
 
 /** How many of 1,000 jobs there are besides, for an operator to ask for their end. */
-const UNWANTED = 6;
+const UNWANTED = 15;
+
+/** How long such a job works: long enough that somebody asks, and that a renewal comes before its end. */
+export const workOfUnwanted = (leaseMs: number): number => Math.round(leaseMs * 1.5);
 
 /** Drawn by themselves, so that the other jobs of a seed are what they were without them. */
 function unwanted(level: Level, seed: number): Order[] {
@@ -198,7 +201,7 @@ function makeOrder(random: Random, level: Level, { no, kind, spanMs }: OrderFact
 
 function workOf(random: Random, { leaseMs }: Level, kind: OrderKind): number {
   if (kind === "long") return leaseMs * 4;
-  if (kind === "unwanted") return Math.round(leaseMs * 1.5);
+  if (kind === "unwanted") return workOfUnwanted(leaseMs);
   if (kind === "slow-commit") return Math.round(leaseMs * (0.2 + random.next() * 0.25));
   if (kind === "blocking") return Math.round(leaseMs * (0.2 + random.next()));
   return random.next() < 0.1 ? random.integer(50, 400) : random.integer(0, 20);
