@@ -37,7 +37,7 @@ const T0: Level = {
   producers: 3,
   concurrency: 8,
   leaseMs: 3_000,
-  chaosMs: 24_000,
+  chaosMs: 18_000,
   calmMs: 1_000,
   quietMs: 120_000,
   kills: 20,
@@ -50,7 +50,7 @@ const T0: Level = {
   terminations: 2,
   hostilePhases: 1,
   cancels: 50,
-  idleMs: 4_000,
+  idleMs: 3_000,
 };
 
 /** On each push: eight minutes at most. */

@@ -15,7 +15,7 @@ export type OrderKind =
   /** Has an idempotency key that three producers use. */
   | "keyed"
   | "keyed-settle"
-  /** Runs for four leases. */
+  /** Runs for three leases. */
   | "long"
   /** Blocks its process's only thread. */
   | "blocking"
@@ -200,7 +200,7 @@ function makeOrder(random: Random, level: Level, { no, kind, spanMs }: OrderFact
 }
 
 function workOf(random: Random, { leaseMs }: Level, kind: OrderKind): number {
-  if (kind === "long") return leaseMs * 4;
+  if (kind === "long") return leaseMs * 3;
   if (kind === "unwanted") return workOfUnwanted(leaseMs);
   if (kind === "slow-commit") return Math.round(leaseMs * (0.2 + random.next() * 0.25));
   if (kind === "blocking") return Math.round(leaseMs * (0.2 + random.next()));
