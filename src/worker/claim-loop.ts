@@ -57,7 +57,7 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
   let notBeforeMs = 0;
   let strayPairs: readonly ClaimPair[] | undefined;
   /** The far sweep that is under way beside other claims, and the slots that it may fill. */
-  let longSweep: Promise<void> | undefined;
+  let sweep: Promise<void> | undefined;
   let slotsOfSweep = 0;
 
   const succeed = (
@@ -121,8 +121,8 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
   /** Leaves on the other connection; the loop goes on meanwhile, with the slots that are left. */
   const sweepBeside = (request: ClaimRequest): void => {
     slotsOfSweep = request.free;
-    longSweep = send([], request, options.sendBeside).finally(() => {
-      longSweep = undefined;
+    sweep = send([], request, options.sendBeside).finally(() => {
+      sweep = undefined;
       slotsOfSweep = 0;
       alarm.ring();
     });
@@ -130,34 +130,39 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
 
   const room = (): ClaimRoom => {
     const whole = options.room();
-    return { ...whole, free: Math.max(0, whole.free - slotsOfSweep) };
+    if (slotsOfSweep === 0) return whole;
+    // Nothing ahead: it would start in the slots that the sweep is to fill.
+    return { ...whole, free: Math.max(0, whole.free - slotsOfSweep), ahead: 0 };
   };
 
   /** One statement, or a sleep until there is one to send. */
   const step = async (): Promise<void> => {
     const nowMs = monotonicMs();
     if (nowMs < notBeforeMs) return alarm.sleep(notBeforeMs - nowMs);
+    const hasStrays = strayPairs !== undefined;
     // What a sweep under way has claimed is not held yet, and would be given back.
-    if (strayPairs !== undefined) return longSweep ?? tidy(strayPairs);
+    if (strayPairs !== undefined && sweep === undefined) return tidy(strayPairs);
     const present = room();
-    const request = settles.hasRefused() ? undefined : plan.next(nowMs, present);
-    if (request !== undefined && plan.takesLong(request)) return sweepBeside(request);
+    const mayClaim = !hasStrays && !settles.hasRefused();
+    const request = mayClaim ? plan.next(nowMs, present) : undefined;
+    if (request !== undefined && plan.isBeside(request)) return sweepBeside(request);
     const batch = settles.take(nowMs, request !== undefined) ?? [];
-    if (request !== undefined && batch.length >= BESIDE_FROM) {
+    if (request !== undefined && batch.length >= BESIDE_FROM && sweep === undefined) {
       await Promise.all([send([], request), send(batch, undefined, options.sendBeside)]);
       // Again, when both are answered: the claim may not have seen what was written beside it.
       plan.expect(monotonicMs() + dueAgainInMs(batch));
       return;
     }
     if (request !== undefined || batch.length > 0) return send(batch, request);
-    const hasRoom = present.free + present.ahead > 0;
+    const waitsForPlan = mayClaim && present.free + present.ahead > 0;
     return alarm.sleep(
-      Math.min(settles.nextMs(), hasRoom ? plan.nextMs(present) : Number.POSITIVE_INFINITY) - nowMs,
+      Math.min(settles.nextMs(), waitsForPlan ? plan.nextMs(present) : Number.POSITIVE_INFINITY) -
+        nowMs,
     );
   };
 
   const isDone = (): boolean =>
-    settles.size() === 0 && strayPairs === undefined && longSweep === undefined;
+    settles.size() === 0 && strayPairs === undefined && sweep === undefined;
 
   return {
     async run() {

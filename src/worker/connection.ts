@@ -48,6 +48,8 @@ export interface Connection extends Executor {
   /** Connects if need be and listens on a channel for as long as this connection lasts. */
   listen(channel: string, onNotification: (payload: string) => void): Promise<void>;
   isConnected(): boolean;
+  /** Whether `listen` was called on the connection that there is now. */
+  isListening(): boolean;
   /** Ends it in good order, or drops it after `timeoutMs`. */
   close(timeoutMs: number): Promise<void>;
 }
@@ -73,6 +75,7 @@ export const mayHaveBeenSent = (error: unknown): boolean =>
 export function createConnection(options: ConnectionOptions): Connection {
   const { role, driver, deadlineMs, throughPooler, emit } = options;
   let current: DriverConnection | undefined;
+  let listening: DriverConnection | undefined;
   let connecting: Promise<DriverConnection> | undefined;
   let lostAt: number | undefined;
   let isClosed = false;
@@ -164,8 +167,12 @@ export function createConnection(options: ConnectionOptions): Connection {
           : connection.query(statement, driver.hasOwnConnections),
       ),
     listen: (channel, onNotification) =>
-      use("listen", (connection) => connection.listen(channel, onNotification)),
+      use("listen", async (connection) => {
+        await connection.listen(channel, onNotification);
+        listening = connection;
+      }),
     isConnected: () => current !== undefined,
+    isListening: () => current !== undefined && current === listening,
     async close(timeoutMs) {
       isClosed = true;
       const connection = current;

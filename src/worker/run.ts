@@ -121,6 +121,7 @@ export function createRun(options: RunOptions): Run {
     leaseMs: leases.commonMs,
     leaseMsByName: leases.exceptions,
     pollIntervalMs: settings.pollIntervalMs,
+    hasOtherConnection: options.driver.hasOwnConnections && !settings.throughPooler,
     pollsClosely: () => wakeUp?.pollsClosely() ?? arrivals.isFrequent(),
   });
   const settleAndClaimJobs = settleAndClaim(tables);

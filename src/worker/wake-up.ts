@@ -77,7 +77,8 @@ export function createWakeUp(options: WakeUpOptions): WakeUp {
 
   /** Brings connection, channel and row to what they should be; the next second tries again what failed. */
   const look = async (): Promise<void> => {
-    const isNew = !isListening || !connection.isConnected();
+    // The claims use this connection too, and may have made it anew.
+    const isNew = !isListening || !connection.isListening();
     if (isNew) await listen();
     const waits = options.wantsNotifications();
     const isRaised = waits && !isWaiting;

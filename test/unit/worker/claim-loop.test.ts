@@ -29,7 +29,7 @@ const planFor = (
 ): LoopOptions["plan"] => ({
   next: () => asked,
   nextMs: () => 0,
-  takesLong: () => false,
+  isBeside: () => false,
   learn: () => undefined,
   forget: () => undefined,
   wake: () => undefined,
@@ -128,16 +128,18 @@ test("a retry written beside a claim is expected even where the claim is answere
 test("claims go on beside a far sweep that takes long, with the slots that it leaves", async () => {
   const far = { ...request, free: 3, sweep: { ...sweep, reachMs: null } };
   const offered: number[] = [];
+  const aheadOffered: number[] = [];
   const answered: ClaimRequest[] = [];
   let answerSweep = (): void => undefined;
   const { loop } = createLoop(request, {
-    room: () => ({ free: 5, ahead: 0, holdsSuspect: false }),
+    room: () => ({ free: 5, ahead: 9, holdsSuspect: false }),
     plan: planFor(request, {
-      next(_, { free }) {
+      next(_, { free, ahead }) {
         offered.push(free);
+        aheadOffered.push(ahead);
         return offered.length === 1 ? far : request;
       },
-      takesLong: (asked) => asked === far,
+      isBeside: (asked) => asked === far,
       learn: (asked) => void answered.push(asked),
     }),
     async send() {
@@ -155,6 +157,7 @@ test("claims go on beside a far sweep that takes long, with the slots that it le
   });
   await loop.run();
   expect(offered.slice(0, 4)).toEqual([5, 2, 2, 2]);
+  expect(aheadOffered.slice(0, 2)).toEqual([9, 0]);
   expect(answered.slice(0, 2)).toEqual([request, request]);
   expect(answered).toContain(far);
 });
@@ -171,7 +174,7 @@ test("nothing is given back while a far sweep beside may have claimed it", async
         isFirst = false;
         return asked;
       },
-      takesLong: (asked) => asked === far,
+      isBeside: (asked) => asked === far,
     }),
     async send() {
       setTimeout(() => answerSweep(), 20);
@@ -189,6 +192,74 @@ test("nothing is given back while a far sweep beside may have claimed it", async
   });
   await loop.run();
   expect(calls).toEqual(["claimed", "given back"]);
+});
+
+test("outcomes are settled while what was lost has to wait for a far sweep beside", async () => {
+  const far = { ...request, sweep: { ...sweep, reachMs: null } };
+  const calls: string[] = [];
+  let answerSweep = (): void => undefined;
+  let isFirst = true;
+  const { loop, settles } = createLoop(request, {
+    plan: planFor(request, {
+      next() {
+        const asked = isFirst ? far : request;
+        isFirst = false;
+        return asked;
+      },
+      isBeside: (asked) => asked === far,
+    }),
+    async send({ items, request: asked }) {
+      calls.push(asked === undefined ? `settle ${items.length}` : "claim");
+      if (asked === undefined) {
+        answerSweep();
+        return { unsettled: new Map(), claim: undefined };
+      }
+      settles.add(heldJob(1), { kind: "snooze", delayMs: 60_000 });
+      throw new Error("Connection terminated");
+    },
+    sendBeside: () =>
+      new Promise((resolve) => {
+        answerSweep = () => resolve({ unsettled: new Map(), claim: claimAnswer() });
+      }),
+    async releaseStrays() {
+      calls.push("given back");
+      loop.end();
+    },
+  });
+  await loop.run();
+  expect(calls).toEqual(["claim", "settle 1", "given back"]);
+});
+
+test("many outcomes do not leave behind a far sweep, but with the claim", async () => {
+  const far = { ...request, sweep: { ...sweep, reachMs: null } };
+  const sent: number[] = [];
+  let answerSweep = (): void => undefined;
+  let isFirst = true;
+  const { loop, settles } = createLoop(request, {
+    plan: planFor(request, {
+      next() {
+        const asked = isFirst ? far : request;
+        isFirst = false;
+        return asked;
+      },
+      isBeside: (asked) => asked === far,
+    }),
+    async send({ items }) {
+      sent.push(items.length);
+      loop.finish();
+      answerSweep();
+      return { unsettled: new Map(), claim: claimAnswer() };
+    },
+    sendBeside: ({ items }) => {
+      expect(items).toEqual([]);
+      return new Promise((resolve) => {
+        answerSweep = () => resolve({ unsettled: new Map(), claim: claimAnswer() });
+      });
+    },
+  });
+  for (let id = 1; id <= 100; id += 1) settles.add(heldJob(id), { kind: "snooze", delayMs: 400 });
+  await loop.run();
+  expect(sent[0]).toBe(100);
 });
 
 test("jobs of a claim whose answer was lost are looked for above its floors", async () => {

@@ -6,7 +6,7 @@ import { claimAnswer, claimedJob } from "../../support/claims.js";
 const room = { free: 10, ahead: 0, holdsSuspect: false };
 const nothing = claimAnswer({ hasSwept: true });
 
-function createPlan(queues = ["default"]) {
+function createPlan(queues = ["default"], hasOtherConnection = true) {
   return createClaimPlan({
     workerId: "w",
     queues,
@@ -14,6 +14,7 @@ function createPlan(queues = ["default"]) {
     leaseMs: 30_000,
     leaseMsByName: {},
     pollIntervalMs: 60_000,
+    hasOtherConnection,
     pollsClosely: () => false,
   });
 }
@@ -83,21 +84,97 @@ describe("a plan that polls once a minute", () => {
   });
 });
 
-test("a far sweep after one that took long leaves slots to other claims, of which none is another", () => {
-  const plan = createPlan();
-  claim(plan, 0, { ...nothing, tookMs: 30 });
-  const far = plan.next(80_000, { ...room, ahead: 9 });
-  expect(far).toMatchObject({ sweep: { reachMs: null }, free: 5, ahead: 0 });
-  expect(far && plan.takesLong(far)).toBe(true);
-  for (const nowMs of [80_001, 80_002, 160_000]) {
-    plan.wake();
-    expect(claim(plan, nowMs)).not.toBeNull();
+describe("a far sweep after one that took the server long", () => {
+  const long = { ...nothing, tookMs: 30, nowUs: 100_000_000 };
+
+  /** A plan whose far sweep has just left at 80 s, and that sweep. */
+  function planWithSweep(given = room, hasOtherConnection = true) {
+    const plan = createPlan(["default"], hasOtherConnection);
+    claim(plan, 0, long);
+    const far = plan.next(80_000, given);
+    if (far === undefined) throw new Error("No sweep was due.");
+    return { plan, far };
   }
-  // Nor does anybody stay awake for it.
-  expect(plan.nextMs(room)).toBeGreaterThan(160_001);
-  if (far) plan.learn(far, { ...nothing, tookMs: 30 }, 160_010);
-  expect(far && plan.takesLong(far)).toBe(false);
-  expect(claim(plan, 240_000)).toBeNull();
+
+  test("leaves beside other claims, for half of the free slots, and once at a time", () => {
+    const { plan, far } = planWithSweep({ ...room, ahead: 9 });
+    expect(far).toMatchObject({ sweep: { reachMs: null }, free: 5, ahead: 0 });
+    expect(plan.isBeside(far)).toBe(true);
+    for (const nowMs of [80_001, 80_002, 160_000]) {
+      plan.wake();
+      expect(claim(plan, nowMs)).not.toBeNull();
+    }
+    plan.learn(far, long, 160_010);
+    expect(plan.isBeside(far)).toBe(false);
+    expect(claim(plan, 240_000)).toBeNull();
+  });
+
+  test("is followed by a claim at once, and by close polls: the connection that listens is occupied", () => {
+    const { plan, far } = planWithSweep();
+    expect(plan.nextMs(room)).toBeLessThanOrEqual(80_000);
+    claim(plan, 80_001);
+    expect(plan.nextMs(room)).toBeLessThan(80_040);
+    plan.learn(far, long, 80_030);
+    claim(plan, 80_040);
+    expect(plan.nextMs(room)).toBeGreaterThan(90_000);
+  });
+
+  test("is sent like any claim where there is no other connection, or no slot that is free", () => {
+    const pooled = planWithSweep(room, false);
+    expect(pooled.plan.isBeside(pooled.far)).toBe(false);
+    const full = { ...room, free: 0, ahead: 9 };
+    const busy = planWithSweep(full);
+    expect(busy.plan.isBeside(busy.far)).toBe(false);
+    expect(busy.far).toMatchObject({ free: 0, ahead: 9 });
+  });
+
+  test("is sent like any claim after one that errored: it may be the other connection that cannot be made", () => {
+    const { plan, far } = planWithSweep();
+    plan.forget(far);
+    const again = plan.next(80_100, room);
+    expect(again).toMatchObject({ sweep: { reachMs: null }, free: 10 });
+    expect(again && plan.isBeside(again)).toBe(false);
+  });
+
+  test("is followed by its rest at once, with all the room, where it was full of what lies below the floors", () => {
+    const { plan, far } = planWithSweep();
+    claim(plan, 80_001, long);
+    const below = [1, 2, 3, 4, 5].map((id) => claimedJob({ id, place: { atUs: id, id } }));
+    plan.learn(far, { ...long, jobs: below, isFull: true }, 80_400);
+    expect(plan.nextMs(room)).toBeLessThanOrEqual(80_400);
+    const next = plan.next(80_401, { ...room, ahead: 9 });
+    expect(next).toMatchObject({ sweep: { reachMs: null }, free: 10, ahead: 9 });
+    expect(next && plan.isBeside(next)).toBe(false);
+  });
+
+  test("rests where it was not full, whatever the other claims find", () => {
+    const { plan, far } = planWithSweep();
+    const backlog = [7, 8].map((id) => claimedJob({ id, place: { atUs: 99_500_000, id } }));
+    claim(plan, 80_001, { ...nothing, jobs: backlog, isFull: true });
+    plan.learn(far, { ...long, jobs: [claimedJob({ id: 1, place: { atUs: 1, id: 1 } })] }, 80_030);
+    expect(claim(plan, 80_031, { ...nothing, jobs: backlog, isFull: true })).not.toBeNull();
+  });
+
+  test("lets nobody else take a suspect meanwhile", () => {
+    const { plan, far } = planWithSweep();
+    expect(far.sweep?.suspects).toBe(1);
+    plan.wake();
+    expect(plan.next(80_500, room)?.sweep).toMatchObject({ suspects: 0 });
+  });
+
+  test("does not settle what is owed to a wake-up that came after it had left", () => {
+    const { plan, far } = planWithSweep();
+    plan.wake();
+    // The near sweep finds nothing, so a far one is owed, and this one left too early to be it.
+    claim(plan, 80_500);
+    plan.learn(far, long, 80_510);
+    claim(plan, 80_600);
+    // After its rest, of nine times what it took.
+    expect(plan.nextMs(room)).toBe(80_510 + 270);
+    expect(claim(plan, 80_780)).toBeNull();
+    claim(plan, 80_782);
+    expect(plan.nextMs(room)).toBeGreaterThan(90_000);
+  });
 });
 
 describe("a plan of a worker that always finds more jobs than it has slots for", () => {

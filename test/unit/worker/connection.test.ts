@@ -77,6 +77,24 @@ test("a server that has become a standby is left for another one", async () => {
   expect(events.map(({ type }) => type)).toEqual(["connection.lost", "connection.restored"]);
 });
 
+test("who listens is told when a statement has made the connection anew", async () => {
+  let isStandby = false;
+  const { driver } = createDriver(async () => {
+    if (isStandby) throw Object.assign(new Error("read-only"), { code: "25006" });
+    return [];
+  });
+  const { connection } = connectionOn(driver, false);
+  expect(connection.isListening()).toBe(false);
+  await connection.listen("jobs", () => undefined);
+  expect(connection.isListening()).toBe(true);
+  isStandby = true;
+  await expect(connection.run(statement("a"))).rejects.toThrow("read-only");
+  isStandby = false;
+  await connection.run(statement("b"));
+  expect(connection.isConnected()).toBe(true);
+  expect(connection.isListening()).toBe(false);
+});
+
 test("another error leaves the connection as it is", async () => {
   const { driver, said } = createDriver(async () => {
     throw Object.assign(new Error("duplicate key"), { code: "23505" });

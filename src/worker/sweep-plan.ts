@@ -1,0 +1,209 @@
+import type { ClaimRequest, Sweep } from "../queries/claim-jobs.js";
+import {
+  type ClaimAnswer,
+  type ClaimedJob,
+  isSuspect,
+  takenInOrder,
+} from "../queries/claimed-row.js";
+import { isAbove } from "./claim-floor.js";
+import type { ClaimRoom } from "./claim-plan.js";
+import { jittered } from "./clock.js";
+
+/** Which claims are sweeps: those that look below the floors too, for late commits and lost jobs (ADR 0010). */
+export interface SweepPlan {
+  /** What sweep a claim that leaves now is to be; none: a plain one. */
+  next(nowMs: number, room: ClaimRoom, hasBacklog: boolean): Sweep | undefined;
+  /** When a sweep is due that is not to wait for the next poll, given that there is room. */
+  dueMs(room: ClaimRoom): number;
+  /** Whether this is the far sweep under way that takes long: it leaves beside other claims, and none like it before its end. */
+  isBeside(sweep: Sweep): boolean;
+  /** Whether there is one. */
+  hasBeside(): boolean;
+  /** Learns from what a claim found that was answered at `nowMs`, swept or plain. */
+  learn(request: ClaimRequest, answer: ClaimAnswer, nowMs: number, hasBacklog: boolean): void;
+  /** A claim errored: what it was to find is still to be found. */
+  forget(sweep: Sweep | undefined): void;
+  /** There may be jobs: also such as committed late, below a floor. */
+  wake(): void;
+  /** Whether jobs were passed over that only a sweep sees. */
+  hasPassedOver(): boolean;
+}
+
+/** How far back a near sweep looks: most late commits are found there at little cost. */
+const NEAR_REACH_MS = 10_000;
+/** Near sweeps are at least this far apart; while there is more to do than hands, lateness costs nothing. */
+const NEAR_INTERVAL_MS = 50;
+const NEAR_INTERVAL_WITH_BACKLOG_MS = 500;
+/** A far sweep after one that kept the server busy for so long does not hold up other claims, in milliseconds. */
+const LONG_MS = 25;
+/** Near sweeps, and far ones, take at most a tenth of the time: the next is this many durations away. */
+const REST = 9;
+
+export interface SweepPlanOptions {
+  /** Far sweeps are at least this far apart. */
+  readonly intervalMs: number;
+  /** Whether there is another connection for a sweep that takes long. */
+  readonly hasOtherConnection: boolean;
+}
+
+/** Creates a plan that starts with a look at everything. */
+export function createSweepPlan(options: SweepPlanOptions): SweepPlan {
+  let nextNearMs = 0;
+  let nextFarMs = 0;
+  /** Before this a far sweep would take more than its share of the time. */
+  let farRestedMs = 0;
+  /** How long the last far sweep took the server, and whether there is a rest below the floors that it left. */
+  let farTookMs = 0;
+  let goesOn = false;
+  /** The far sweep under way beside other claims, and whether somebody spoke of jobs since it left. */
+  let beside: Sweep | undefined;
+  let isWokenSinceBeside = false;
+  /** A wake-up may be for a job that committed late, below the floor: how far back is still to be looked for it. */
+  let owes: "nothing" | "near" | "far" = "nothing";
+  /** Somebody spoke of jobs after the last claim left. */
+  let isWoken = false;
+  let hasPassedOver = false;
+  /** A suspect was found, and they are taken one at a time. */
+  let leavesSuspects = false;
+  /** From this priority on, the last far sweep has not seen all that lies below the floors. */
+  let unsearchedFrom = Number.NEGATIVE_INFINITY;
+
+  const wantsSuspect = ({ free, holdsSuspect }: ClaimRoom): boolean =>
+    free > 0 && leavesSuspects && !holdsSuspect;
+
+  const isBeside = (sweep: Sweep | undefined): boolean => sweep !== undefined && sweep === beside;
+
+  const isFarDue = (nowMs: number, room: ClaimRoom): boolean =>
+    nowMs >= nextFarMs || ((owes === "far" || wantsSuspect(room)) && nowMs >= farRestedMs);
+
+  /** When the next far sweep is due out of its turn. */
+  const farDueMs = (room: ClaimRoom): number => {
+    if (beside !== undefined) return Number.POSITIVE_INFINITY;
+    if (room.free > 0 && hasPassedOver) return 0;
+    const isRested = owes === "far" || wantsSuspect(room);
+    return Math.min(
+      isRested ? farRestedMs : Number.POSITIVE_INFINITY,
+      unsearchedFrom < Number.POSITIVE_INFINITY ? nextFarMs : Number.POSITIVE_INFINITY,
+    );
+  };
+
+  const rest = (
+    { sweep, pairs }: ClaimRequest,
+    answer: ClaimAnswer,
+    nowMs: number,
+    hasBacklog: boolean,
+  ): void => {
+    if (sweep === undefined) return;
+    goesOn = answer.hasSwept && answer.isFull && endsBelowFloor(pairs, answer);
+    const restMs = goesOn ? nowMs : nowMs + answer.tookMs * REST;
+    if (sweep.reachMs === null) {
+      if (answer.hasSwept) farTookMs = answer.tookMs;
+      farRestedMs = restMs;
+      const pauseMs = answer.hasSwept && !goesOn ? options.intervalMs : 0;
+      nextFarMs = Math.max(restMs, nowMs + pauseMs);
+    }
+    const nearMs = hasBacklog ? NEAR_INTERVAL_WITH_BACKLOG_MS : NEAR_INTERVAL_MS;
+    // A far sweep's length is no measure for near ones: late commits would wait for it.
+    nextNearMs = Math.max(
+      sweep.reachMs === null ? nowMs : restMs,
+      goesOn ? nowMs : nowMs + jittered(nearMs),
+    );
+  };
+
+  const learnOfPassed = ({ sweep }: ClaimRequest, answer: ClaimAnswer): void => {
+    const isFar = sweep?.reachMs === null && answer.hasSwept;
+    // What others found while it was under way beside them, it does not know.
+    const isKept = !isFar || isBeside(sweep);
+    hasPassedOver = answer.passedOver?.isOnlySwept === true || (hasPassedOver && isKept);
+    if (isFar && sweep.suspects > 0)
+      leavesSuspects = [...answer.jobs, ...answer.ended].some(isSuspect);
+  };
+
+  /** A job above its floor is not to start before one of the same priority below, which may be a lost one. */
+  const learnOfUnsearched = ({ sweep, pairs }: ClaimRequest, answer: ClaimAnswer): void => {
+    if (sweep?.reachMs === null && answer.hasSwept) unsearchedFrom = firstUnsearched(pairs, answer);
+    if (takenInOrder(answer).some(({ priority }) => priority >= unsearchedFrom))
+      nextFarMs = farRestedMs;
+  };
+
+  /** What is owed once the answer is known; asked again where nobody swept. */
+  const owedAfter = ({ sweep }: ClaimRequest, answer: ClaimAnswer): typeof owes => {
+    // A wake-up that came while the claim was under way is for a job that it may have missed.
+    const isLate = isBeside(sweep) ? isWokenSinceBeside : isWoken;
+    if (owes === "nothing" || isLate) return owes;
+    if (sweep === undefined || !answer.hasSwept) return owes;
+    return sweep.reachMs === null || answer.jobs.length > 0 ? "nothing" : "far";
+  };
+
+  return {
+    next(nowMs, room, hasBacklog) {
+      // The one under way may have found a suspect already.
+      const suspects = room.holdsSuspect || room.free === 0 || beside !== undefined ? 0 : 1;
+      // Known to be there, and their lease has run out already: no rest, and no turns among workers.
+      const isSure = room.free > 0 && hasPassedOver;
+      if (beside === undefined && (isSure || isFarDue(nowMs, room))) {
+        const far = { reachMs: null, exclusive: !isSure && hasBacklog, suspects };
+        // Where there is something to be fetched, it is to have all the room.
+        const isLook = !isSure && !goesOn && room.free > 0;
+        if (isLook && options.hasOtherConnection && farTookMs >= LONG_MS) {
+          beside = far;
+          isWokenSinceBeside = false;
+        } else isWoken = false;
+        return far;
+      }
+      isWoken = false;
+      if (nowMs < nextNearMs) return undefined;
+      return { reachMs: NEAR_REACH_MS, exclusive: hasBacklog, suspects };
+    },
+    dueMs: (room) =>
+      Math.min(farDueMs(room), owes === "near" ? nextNearMs : Number.POSITIVE_INFINITY),
+    isBeside,
+    hasBeside: () => beside !== undefined,
+    learn(request, answer, nowMs, hasBacklog) {
+      rest(request, answer, nowMs, hasBacklog);
+      learnOfPassed(request, answer);
+      learnOfUnsearched(request, answer);
+      owes = owedAfter(request, answer);
+      if (isBeside(request.sweep)) beside = undefined;
+    },
+    forget(sweep) {
+      if (!isBeside(sweep)) return;
+      beside = undefined;
+      // The next one does not depend on the other connection, which may be what failed.
+      farTookMs = 0;
+    },
+    wake() {
+      isWoken = true;
+      isWokenSinceBeside = true;
+      owes = "near";
+    },
+    hasPassedOver: () => hasPassedOver,
+  };
+}
+
+/** Without a floor yet, all that a queue holds may be older than what others have lost. */
+function isBelowFloor(
+  pairs: ClaimRequest["pairs"],
+  { queue, priority, place }: ClaimedJob,
+): boolean {
+  const floor = pairs.find((pair) => pair.queue === queue && pair.priority === priority)?.floor;
+  return floor == null || !isAbove(place, floor);
+}
+
+/** Whether a claim took jobs, and each lies below the floor of its queue and priority. */
+function endsBelowFloor(pairs: ClaimRequest["pairs"], answer: ClaimAnswer): boolean {
+  const taken = takenInOrder(answer);
+  return taken.length > 0 && taken.every((job) => isBelowFloor(pairs, job));
+}
+
+/** A sweep looks below the floors of all queues of a priority, then above them, then at the next priority. */
+function firstUnsearched(pairs: ClaimRequest["pairs"], answer: ClaimAnswer): number {
+  if (!answer.isFull) return Number.POSITIVE_INFINITY;
+  const taken = takenInOrder(answer);
+  const last = Math.max(...taken.map(({ priority }) => priority));
+  const ofLast = taken.filter(({ priority }) => priority === last);
+  const isPartial =
+    pairs.some(({ priority, floor }) => priority === last && floor === null) ||
+    ofLast.every((job) => isBelowFloor(pairs, job));
+  return isPartial ? last : last + 1;
+}
