@@ -1,6 +1,7 @@
 import type { ClaimRequest } from "../queries/claim-jobs.js";
 import type { ClaimAnswer } from "../queries/claimed-row.js";
 import { createClaimFloors } from "./claim-floor.js";
+import type { ClaimRoom } from "./claim-room.js";
 import { jittered } from "./clock.js";
 import { createSweepPlan } from "./sweep-plan.js";
 
@@ -25,16 +26,6 @@ export interface ClaimPlan {
    * were passed over: a line that is always refilled would let them wait for ever.
    */
   yields(): boolean;
-}
-
-/** The room that a worker has for jobs. */
-export interface ClaimRoom {
-  /** Slots without a job. */
-  readonly free: number;
-  /** Jobs that may wait beyond the slots. */
-  readonly ahead: number;
-  /** Whether a suspect is held that has not run for long yet. */
-  readonly holdsSuspect: boolean;
 }
 
 /** What every claim of a worker asks for alike. */

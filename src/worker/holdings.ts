@@ -1,7 +1,7 @@
 import type { QueueEvent } from "../instrumentation/instrumentation.js";
 import { type ClaimAnswer, type ClaimedJob, isSuspect } from "../queries/claimed-row.js";
 import type { JobMap } from "../registry/job-definition.js";
-import type { ClaimRoom } from "./claim-plan.js";
+import type { ClaimRoom } from "./claim-room.js";
 import { monotonicMs } from "./clock.js";
 import { abortJob, eventAttempt, type HeldJob, holdJob } from "./held-job.js";
 import { createLookAhead } from "./look-ahead.js";

@@ -6,7 +6,7 @@ import {
   takenInOrder,
 } from "../queries/claimed-row.js";
 import { isAbove } from "./claim-floor.js";
-import type { ClaimRoom } from "./claim-plan.js";
+import type { ClaimRoom } from "./claim-room.js";
 import { jittered } from "./clock.js";
 
 /** Which claims are sweeps: those that look below the floors too, for late commits and lost jobs (ADR 0010). */
