@@ -146,6 +146,7 @@ async function conduct(parts: Parts): Promise<void> {
       healedAtMs,
       drainedAtMs,
       struck: nemesis.log(),
+      restartedAtMs: nemesis.restarted(),
       rollCall,
       idle,
     };

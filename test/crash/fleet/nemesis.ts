@@ -20,6 +20,8 @@ export interface Nemesis {
   heal(): Promise<void>;
   /** What has struck so far. */
   log(): readonly StruckFault[];
+  /** When the server took connections again after each of its restarts, in milliseconds since 1970. */
+  restarted(): readonly number[];
 }
 
 /** A fault of the plan that has struck. */
@@ -62,6 +64,7 @@ type OtherAction = Exclude<FaultAction, NetworkAction>;
 export function createNemesis(options: NemesisOptions): Nemesis {
   const { plan, fleet, proxy, server } = options;
   const log: StruckFault[] = [];
+  const restartedAtMs: number[] = [];
   const healings = new Map<() => unknown, NodeJS.Timeout>();
   let restarts: Promise<void> = Promise.resolve();
   let operator: Promise<unknown> = Promise.resolve();
@@ -83,6 +86,7 @@ export function createNemesis(options: NemesisOptions): Nemesis {
       await server.stop("immediate");
       await pauseFor(downMs);
       await server.start();
+      restartedAtMs.push(Date.now());
     });
     return true;
   };
@@ -168,6 +172,7 @@ export function createNemesis(options: NemesisOptions): Nemesis {
       healings.clear();
     },
     log: () => log,
+    restarted: () => restartedAtMs,
   };
 }
 

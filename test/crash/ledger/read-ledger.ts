@@ -25,6 +25,8 @@ export interface RunFacts {
   readonly healedAtMs: number;
   readonly drainedAtMs: number | null;
   readonly struck: readonly StruckFault[];
+  /** When the server took connections again after each of its restarts. */
+  readonly restartedAtMs: readonly number[];
   /** How long ago each worker that is up at the end has last asked for jobs. */
   readonly rollCall: readonly { readonly slot: string; readonly silentMs: number }[];
   /** What each worker that is up at the end sends while there is nothing to do. */

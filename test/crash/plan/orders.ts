@@ -61,7 +61,7 @@ const MIX: readonly (readonly [OrderKind, number])[] = [
   ["settle", 150],
   ["delayed", 100],
   ["flaky", 80],
-  ["keyed", 20],
+  ["keyed", 60],
   ["keyed-settle", 10],
   ["snoozing", 20],
   ["slow-commit", 30],

@@ -162,6 +162,7 @@ async function conduct({ stage, folder, url, proxy, trap, worker }: Scene): Prom
       healedAtMs: startedAtMs,
       drainedAtMs,
       struck: [],
+      restartedAtMs: [],
       rollCall,
       idle: [],
     };

@@ -11,7 +11,7 @@ export interface Recoveries {
   readonly afterKill: readonly number[];
   /** The same from the end of the lease: what was on its way when the worker was killed may have renewed it. */
   readonly afterLease: readonly number[];
-  /** From the server's restart to the first completion. */
+  /** From when the restarted server takes connections to the first completion. */
   readonly afterRestart: readonly number[];
 }
 
@@ -49,9 +49,7 @@ const isFirstLoss = ({ old }: Ledger["audit"][number]): boolean =>
 
 function afterRestarts({ audit, facts }: Ledger): number[] {
   const completions = completionsOf(audit);
-  return facts.struck.flatMap(({ action, struckAtMs }) => {
-    if (action.kind !== "restart") return [];
-    const upMs = struckAtMs + action.downMs;
+  return facts.restartedAtMs.flatMap((upMs) => {
     const first = completions.find((atMs) => atMs > upMs);
     return first === undefined ? [] : [first - upMs];
   });
