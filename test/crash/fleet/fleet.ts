@@ -51,6 +51,8 @@ interface Member {
   child: ChildProcess | undefined;
   /** What we did to end it. */
   because: "kill" | "term" | null;
+  /** Whether this process was asked to stop. */
+  isTermed: boolean;
   askedAtMs: number;
   downMs: number;
   isDone: boolean;
@@ -86,6 +88,7 @@ export function createFleet(options: FleetOptions): Fleet {
     const child = spawnMember(options, member, who, url);
     member.child = child;
     member.because = null;
+    member.isTermed = false;
     journal.write({ what: "spawn", who, atMs: Date.now() });
     child.once("exit", (code, signal) => ended(member, who, { code, signal }));
   };
@@ -96,7 +99,9 @@ export function createFleet(options: FleetOptions): Fleet {
     how: { readonly code: number | null; readonly signal: NodeJS.Signals | null },
   ): void => {
     const isFinished = member.slot.startsWith("p") && how.code === 0;
-    const because = isFinished ? "finished" : member.because;
+    // A kill may come a moment too late for a process that is at the end of its stop.
+    const isStopped = member.isTermed && how.signal !== "SIGKILL";
+    const because = isFinished ? "finished" : isStopped ? "term" : member.because;
     const tookMs = member.because === null ? null : performance.now() - member.askedAtMs;
     journal.write({ what: "exit", who, ...how, because, tookMs, atMs: Date.now() });
     member.child = undefined;
@@ -113,6 +118,7 @@ export function createFleet(options: FleetOptions): Fleet {
     if (name === "SIGKILL" || name === "SIGTERM") {
       if (member.because === null) member.askedAtMs = performance.now();
       member.because = name === "SIGKILL" ? "kill" : "term";
+      if (name === "SIGTERM") member.isTermed = true;
       member.downMs = downMs;
     }
     journal.write({ what: "signal", who, signal: name, atMs: Date.now() });
@@ -156,6 +162,7 @@ export function createFleet(options: FleetOptions): Fleet {
       incarnation: 0,
       child: undefined,
       because: null,
+      isTermed: false,
       askedAtMs: 0,
       downMs: USUAL_DOWN_MS,
       isDone: false,

@@ -9,6 +9,7 @@ export const NETWORK_KINDS = [
   "fin",
   "half-open",
   "reply-lost",
+  "unsent",
   "torn",
   "delay",
   "swallow",
@@ -105,11 +106,15 @@ const SUDDEN = {
   fin: (link: Link) => link.finish(),
   "half-open": (link: Link) => link.halve(),
   "reply-lost": (link: Link) => link.arm(losesNextAnswer),
+  unsent: (link: Link) => link.arm(cutsNextStatement),
   torn: (link: Link) => link.arm(tearsNextMessage),
 };
 
 const losesNextAnswer: Trap = (message, direction) =>
   direction === "toServer" && isRequest(message) ? "lose-answer" : undefined;
+
+const cutsNextStatement: Trap = (message, direction) =>
+  direction === "toServer" && isRequest(message) ? "cut" : undefined;
 
 const tearsNextMessage: Trap = (_message, direction) =>
   direction === "toClient" ? "tear" : undefined;

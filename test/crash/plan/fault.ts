@@ -20,6 +20,8 @@ export type FaultAction =
         | "half-open"
         /** The next statement is carried out, its answer is lost and the connection with it. */
         | "reply-lost"
+        /** The next statement never arrives, and the connection breaks. */
+        | "unsent"
         /** The connection breaks in the middle of a message to the client. */
         | "torn";
       readonly slot: Slot;

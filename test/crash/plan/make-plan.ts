@@ -30,7 +30,12 @@ export function makePlan(level: Level, seed: number): FaultPlan {
   const struck = random
     .shuffle(actions)
     .map((action) => ({ action, atMs: random.integer(level.calmMs, level.chaosMs) }));
-  const faults = [...struck, ...restarts(random, level), ...cancels(level, seed)]
+  const faults = [
+    ...struck,
+    ...restarts(random, level),
+    ...cancels(level, seed),
+    ...lastLosses(level),
+  ]
     .sort((a, b) => a.atMs - b.atMs)
     .map(({ action, atMs }, id): Fault => ({ id, atMs, action }));
   return { level: level.name, seed, faults };
@@ -116,6 +121,20 @@ function cancels(level: Level, seed: number): { action: FaultAction; atMs: numbe
         : ({ kind: "cancel", status: aim, of: "any" } as const);
     return { action, atMs: random.integer(level.calmMs, Math.round(level.chaosMs * 0.85)) };
   });
+}
+
+/**
+ * When all other faults are over, each worker loses statements with its main connection. Earlier, a kill
+ * would soon mend what it forgot then: another worker would take it up.
+ */
+function lastLosses(level: Level): { action: FaultAction; atMs: number }[] {
+  if (level.connectionFaults === 0) return [];
+  return slots("w", level.workers).flatMap((slot) =>
+    times(3, (index) => ({
+      action: { kind: "unsent" as const, slot, of: "main" as const },
+      atMs: level.chaosMs + index * 600,
+    })),
+  );
 }
 
 /** Spread out: a server that is down all the time would hide every other fault. */
