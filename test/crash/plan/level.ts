@@ -61,7 +61,7 @@ const T1: Level = {
   producers: 3,
   concurrency: 8,
   leaseMs: 5_000,
-  chaosMs: 300_000,
+  chaosMs: 230_000,
   calmMs: 1_000,
   quietMs: 300_000,
   kills: 200,
@@ -74,7 +74,7 @@ const T1: Level = {
   terminations: 10,
   hostilePhases: 4,
   cancels: 400,
-  idleMs: 15_000,
+  idleMs: 10_000,
 };
 
 /** Before a release. */
