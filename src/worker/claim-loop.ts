@@ -56,7 +56,7 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
   let isFinishing = false;
   let failures = 0;
   let notBeforeMs = 0;
-  let strayPairs: readonly ClaimPair[] | undefined;
+  let strayPairs: readonly ClaimPair[] = [];
   /** The far sweep that is under way beside other claims, and the slots that it may fill. */
   let sweep: Promise<void> | undefined;
   let slotsOfSweep = 0;
@@ -92,6 +92,12 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
     });
   };
 
+  const claimErrored = (request: ClaimRequest, error: unknown): void => {
+    plan.forget(request);
+    const mayHaveClaimed = mayHaveBeenSent(error) && !isAnswered(error);
+    if (mayHaveClaimed) strayPairs = [...strayPairs, ...whereClaimed(request)];
+  };
+
   const send = async (
     batch: SettleBatch,
     request: ClaimRequest | undefined,
@@ -102,9 +108,7 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
       const answer = await by({ items: batch.map(({ item }) => item), request });
       succeed(batch, request, answer, sentAtMs);
     } catch (error) {
-      if (request !== undefined) plan.forget(request);
-      if (request !== undefined && mayHaveBeenSent(error) && !isAnswered(error))
-        strayPairs = [...(strayPairs ?? []), ...whereClaimed(request)];
+      if (request !== undefined) claimErrored(request, error);
       const goesOn = batch.length > 0 && settles.errored(batch, error, request === undefined);
       if (!goesOn) fail(batch.length > 0 ? "settle" : "claim", error);
     }
@@ -113,7 +117,7 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
   const tidy = async (pairs: readonly ClaimPair[]): Promise<void> => {
     try {
       await options.releaseStrays(pairs);
-      strayPairs = undefined;
+      strayPairs = [];
     } catch (error) {
       fail("release strays", error);
     }
@@ -136,34 +140,49 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
     return { ...whole, free: Math.max(0, whole.free - slotsOfSweep), ahead: 0 };
   };
 
+  const nextRequest = (nowMs: number, present: ClaimRoom): ClaimRequest | undefined =>
+    mayClaim() ? plan.next(nowMs, present) : undefined;
+
+  const mayClaim = (): boolean => strayPairs.length === 0 && !settles.hasRefused();
+
+  /** Sends what there is, in one statement or in two side by side; nothing when there is nothing. */
+  const dispatch = (
+    batch: SettleBatch,
+    request: ClaimRequest | undefined,
+  ): Promise<void> | undefined => {
+    const isOneOfTwo = batch.length >= BESIDE_FROM && sweep === undefined;
+    if (request !== undefined && isOneOfTwo) return sendBoth(batch, request);
+    return request !== undefined || batch.length > 0 ? send(batch, request) : undefined;
+  };
+
+  const sendBoth = async (batch: SettleBatch, request: ClaimRequest): Promise<void> => {
+    await Promise.all([send([], request), send(batch, undefined, options.sendBeside)]);
+    // Again, when both are answered: the claim may not have seen what was written beside it.
+    plan.expect(monotonicMs() + dueAgainInMs(batch));
+  };
+
+  /** Until the next outcomes or the next claim are due, or something rings. */
+  const rest = (nowMs: number, present: ClaimRoom): Promise<void> => {
+    const waitsForPlan = mayClaim() && present.free + present.ahead > 0;
+    const claimMs = waitsForPlan ? plan.nextMs(present) : Number.POSITIVE_INFINITY;
+    return alarm.sleep(Math.min(settles.nextMs(), claimMs) - nowMs);
+  };
+
   /** One statement, or a sleep until there is one to send. */
   const step = async (): Promise<void> => {
     const nowMs = monotonicMs();
     if (nowMs < notBeforeMs) return alarm.sleep(notBeforeMs - nowMs);
-    const hasStrays = strayPairs !== undefined;
     // What a sweep under way has claimed is not held yet, and would be given back.
-    if (strayPairs !== undefined && sweep === undefined) return tidy(strayPairs);
+    if (strayPairs.length > 0 && sweep === undefined) return tidy(strayPairs);
     const present = room();
-    const mayClaim = !hasStrays && !settles.hasRefused();
-    const request = mayClaim ? plan.next(nowMs, present) : undefined;
+    const request = nextRequest(nowMs, present);
     if (request !== undefined && plan.isBeside(request)) return sweepBeside(request);
     const batch = settles.take(nowMs, request !== undefined) ?? [];
-    if (request !== undefined && batch.length >= BESIDE_FROM && sweep === undefined) {
-      await Promise.all([send([], request), send(batch, undefined, options.sendBeside)]);
-      // Again, when both are answered: the claim may not have seen what was written beside it.
-      plan.expect(monotonicMs() + dueAgainInMs(batch));
-      return;
-    }
-    if (request !== undefined || batch.length > 0) return send(batch, request);
-    const waitsForPlan = mayClaim && present.free + present.ahead > 0;
-    return alarm.sleep(
-      Math.min(settles.nextMs(), waitsForPlan ? plan.nextMs(present) : Number.POSITIVE_INFINITY) -
-        nowMs,
-    );
+    return dispatch(batch, request) ?? rest(nowMs, present);
   };
 
   const isDone = (): boolean =>
-    settles.size() === 0 && strayPairs === undefined && sweep === undefined;
+    settles.size() === 0 && strayPairs.length === 0 && sweep === undefined;
 
   return {
     async run() {
