@@ -38,6 +38,19 @@ const planFor = (
   ...change,
 });
 
+/** A plan that asks for a far sweep beside first, and then always for the same. */
+function planWithSweep(far: ClaimRequest): LoopOptions["plan"] {
+  let isFirst = true;
+  return planFor(request, {
+    next() {
+      const asked = isFirst ? far : request;
+      isFirst = false;
+      return asked;
+    },
+    isBeside: (asked) => asked === far,
+  });
+}
+
 function createLoop(asked: ClaimRequest, given: Pick<LoopOptions, "send"> & Partial<LoopOptions>) {
   const settles = createSettleBuffer({
     retention: "keep",
@@ -166,16 +179,8 @@ test("nothing is given back while a far sweep beside may have claimed it", async
   const far = { ...request, sweep: { ...sweep, reachMs: null } };
   const calls: string[] = [];
   let answerSweep = (): void => undefined;
-  let isFirst = true;
   const { loop } = createLoop(request, {
-    plan: planFor(request, {
-      next() {
-        const asked = isFirst ? far : request;
-        isFirst = false;
-        return asked;
-      },
-      isBeside: (asked) => asked === far,
-    }),
+    plan: planWithSweep(far),
     async send() {
       setTimeout(() => answerSweep(), 20);
       throw new Error("Connection terminated");
@@ -198,16 +203,8 @@ test("outcomes are settled while what was lost has to wait for a far sweep besid
   const far = { ...request, sweep: { ...sweep, reachMs: null } };
   const calls: string[] = [];
   let answerSweep = (): void => undefined;
-  let isFirst = true;
   const { loop, settles } = createLoop(request, {
-    plan: planFor(request, {
-      next() {
-        const asked = isFirst ? far : request;
-        isFirst = false;
-        return asked;
-      },
-      isBeside: (asked) => asked === far,
-    }),
+    plan: planWithSweep(far),
     async send({ items, request: asked }) {
       calls.push(asked === undefined ? `settle ${items.length}` : "claim");
       if (asked === undefined) {
@@ -234,16 +231,8 @@ test("many outcomes do not leave behind a far sweep, but with the claim", async 
   const far = { ...request, sweep: { ...sweep, reachMs: null } };
   const sent: number[] = [];
   let answerSweep = (): void => undefined;
-  let isFirst = true;
   const { loop, settles } = createLoop(request, {
-    plan: planFor(request, {
-      next() {
-        const asked = isFirst ? far : request;
-        isFirst = false;
-        return asked;
-      },
-      isBeside: (asked) => asked === far,
-    }),
+    plan: planWithSweep(far),
     async send({ items }) {
       sent.push(items.length);
       loop.finish();
