@@ -73,18 +73,39 @@ export function createSweepPlan(options: SweepPlanOptions): SweepPlan {
 
   const isBeside = (sweep: Sweep | undefined): boolean => sweep !== undefined && sweep === beside;
 
+  /** Jobs are known to be there that only a sweep sees, and their lease has run out already. */
+  const isSure = (room: ClaimRoom): boolean => room.free > 0 && hasPassedOver;
+
   const isFarDue = (nowMs: number, room: ClaimRoom): boolean =>
-    nowMs >= nextFarMs || ((owes === "far" || wantsSuspect(room)) && nowMs >= farRestedMs);
+    beside === undefined &&
+    (isSure(room) ||
+      nowMs >= nextFarMs ||
+      ((owes === "far" || wantsSuspect(room)) && nowMs >= farRestedMs));
+
+  /** Whether a far sweep takes long and only looks; where there is something to be fetched, it is to have all the room. */
+  const leavesBeside = (room: ClaimRoom): boolean =>
+    options.hasOtherConnection && farTookMs >= LONG_MS && room.free > 0 && !goesOn && !isSure(room);
+
+  /** The one under way may have found a suspect already. */
+  const suspectsFor = ({ free, holdsSuspect }: ClaimRoom): number =>
+    holdsSuspect || free === 0 || beside !== undefined ? 0 : 1;
 
   /** When the next far sweep is due out of its turn. */
   const farDueMs = (room: ClaimRoom): number => {
     if (beside !== undefined) return Number.POSITIVE_INFINITY;
-    if (room.free > 0 && hasPassedOver) return 0;
+    if (isSure(room)) return 0;
     const isRested = owes === "far" || wantsSuspect(room);
     return Math.min(
       isRested ? farRestedMs : Number.POSITIVE_INFINITY,
       unsearchedFrom < Number.POSITIVE_INFINITY ? nextFarMs : Number.POSITIVE_INFINITY,
     );
+  };
+
+  const restOfFar = (answer: ClaimAnswer, nowMs: number, restedMs: number): void => {
+    if (answer.hasSwept) farTookMs = answer.tookMs;
+    farRestedMs = restedMs;
+    const pauseMs = answer.hasSwept && !goesOn ? options.intervalMs : 0;
+    nextFarMs = Math.max(restedMs, nowMs + pauseMs);
   };
 
   const rest = (
@@ -95,19 +116,13 @@ export function createSweepPlan(options: SweepPlanOptions): SweepPlan {
   ): void => {
     if (sweep === undefined) return;
     goesOn = answer.hasSwept && answer.isFull && endsBelowFloor(pairs, answer);
-    const restMs = goesOn ? nowMs : nowMs + answer.tookMs * REST;
-    if (sweep.reachMs === null) {
-      if (answer.hasSwept) farTookMs = answer.tookMs;
-      farRestedMs = restMs;
-      const pauseMs = answer.hasSwept && !goesOn ? options.intervalMs : 0;
-      nextFarMs = Math.max(restMs, nowMs + pauseMs);
-    }
+    const restedMs = goesOn ? nowMs : nowMs + answer.tookMs * REST;
+    const isFar = sweep.reachMs === null;
+    if (isFar) restOfFar(answer, nowMs, restedMs);
     const nearMs = hasBacklog ? NEAR_INTERVAL_WITH_BACKLOG_MS : NEAR_INTERVAL_MS;
+    const pauseMs = goesOn ? 0 : jittered(nearMs);
     // A far sweep's length is no measure for near ones: late commits would wait for it.
-    nextNearMs = Math.max(
-      sweep.reachMs === null ? nowMs : restMs,
-      goesOn ? nowMs : nowMs + jittered(nearMs),
-    );
+    nextNearMs = Math.max(isFar ? nowMs : restedMs, nowMs + pauseMs);
   };
 
   const learnOfPassed = ({ sweep }: ClaimRequest, answer: ClaimAnswer): void => {
@@ -137,23 +152,19 @@ export function createSweepPlan(options: SweepPlanOptions): SweepPlan {
 
   return {
     next(nowMs, room, hasBacklog) {
-      // The one under way may have found a suspect already.
-      const suspects = room.holdsSuspect || room.free === 0 || beside !== undefined ? 0 : 1;
-      // Known to be there, and their lease has run out already: no rest, and no turns among workers.
-      const isSure = room.free > 0 && hasPassedOver;
-      if (beside === undefined && (isSure || isFarDue(nowMs, room))) {
-        const far = { reachMs: null, exclusive: !isSure && hasBacklog, suspects };
-        // Where there is something to be fetched, it is to have all the room.
-        const isLook = !isSure && !goesOn && room.free > 0;
-        if (isLook && options.hasOtherConnection && farTookMs >= LONG_MS) {
-          beside = far;
-          isWokenSinceBeside = false;
-        } else isWoken = false;
-        return far;
-      }
-      isWoken = false;
-      if (nowMs < nextNearMs) return undefined;
-      return { reachMs: NEAR_REACH_MS, exclusive: hasBacklog, suspects };
+      const isFar = isFarDue(nowMs, room);
+      const isDue = isFar || nowMs >= nextNearMs;
+      const sweep = {
+        reachMs: isFar ? null : NEAR_REACH_MS,
+        // No turns among workers where something is sure to be found.
+        exclusive: hasBacklog && !(isFar && isSure(room)),
+        suspects: suspectsFor(room),
+      };
+      if (isFar && leavesBeside(room)) {
+        beside = sweep;
+        isWokenSinceBeside = false;
+      } else isWoken = false;
+      return isDue ? sweep : undefined;
     },
     dueMs: (room) =>
       Math.min(farDueMs(room), owes === "near" ? nextNearMs : Number.POSITIVE_INFINITY),
