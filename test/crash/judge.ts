@@ -17,19 +17,20 @@ export interface JudgedRun {
   readonly isGreen: boolean;
   /** Statement texts by application, as they went over the wire. */
   readonly statements: SentStatements;
-  /** Where the evidence is, if the run is red. */
+  /** Where the evidence is, if it was kept. */
   readonly folder: string | undefined;
 }
 
-/** Carries out a run and judges it. Evidence is kept only of what went wrong. */
-export async function judgedRun(options: RunOptions): Promise<JudgedRun> {
+/** Carries out a run and judges it. Evidence is kept of what went wrong, of all else on request. */
+export async function judgedRun(options: RunOptions, keep = false): Promise<JudgedRun> {
   const { folder, statements } = await runCrash(options);
   const ledger = readLedger(folder);
   const verdicts = checkRun(ledger);
   const report = describeRun(ledger, options.plan, verdicts);
   const markdown = markdownOf(ledger, options.plan, verdicts);
   const isGreen = verdicts.every(({ violations }) => violations.length === 0);
-  if (isGreen) rmSync(folder, { recursive: true, force: true });
-  else writeFileSync(join(folder, "report.txt"), report);
-  return { report, markdown, verdicts, isGreen, statements, folder: isGreen ? undefined : folder };
+  const isKept = keep || !isGreen;
+  if (isKept) writeFileSync(join(folder, "report.txt"), report);
+  else rmSync(folder, { recursive: true, force: true });
+  return { report, markdown, verdicts, isGreen, statements, folder: isKept ? folder : undefined };
 }
