@@ -1,4 +1,4 @@
-import { backendIsThere } from "../queries/backend-is-there.js";
+import { backendState } from "../queries/backend-state.js";
 import { drizzleExecutor, type Executor } from "../queries/executor.js";
 import type { GuardAnswer, GuardedAttempt } from "../queries/guard-job.js";
 import { limitTransaction } from "../queries/limit-transaction.js";
@@ -7,8 +7,8 @@ import { type TransactionStatus, transactionStatus } from "../queries/transactio
 import { jittered, monotonicMs } from "./clock.js";
 import type { Transact } from "./drivers/transact.js";
 import { attemptError, type HeldJob, leaseEndMs } from "./held-job.js";
+import { watchSilence } from "./silence-watch.js";
 import { isAnswered } from "./sql-errors.js";
-import { watchTransaction } from "./transaction-watch.js";
 
 /**
  * Invariant: of all attempts at a job at most one commits its effects, since
@@ -53,7 +53,16 @@ export function createCommit(options: CommitOptions): CommitJob {
           const { leaseMs } = held.definition;
           const isOver = () => isTransactionOver(options.own, { backend, transactionId, leaseMs });
           const everyMs = Math.min(WATCH_MS, leaseMs);
-          unwatch = watchTransaction({ everyMs, isOver, giveUp });
+          unwatch = watchSilence({
+            everyMs,
+            isOver,
+            giveUp: () =>
+              giveUp(
+                new Error(
+                  "The connection of commit was lost: the server has ended its transaction.",
+                ),
+              ),
+          });
         }
         backend = await limitTransaction(drizzleExecutor(tx), leaseEndMs(held) - monotonicMs());
         result = await effect(tx as never);
@@ -88,7 +97,10 @@ async function isTransactionOver(
 ): Promise<boolean> {
   if (transactionId !== undefined)
     return (await transactionStatus(own, transactionId)) !== "in progress";
-  return backend === undefined || !(await backendIsThere(own, backend, leaseMs));
+  if (backend === undefined) return true;
+  // The server ends a transaction that falls silent, since its pauses are limited.
+  const { doing, forMs } = await backendState(own, backend);
+  return doing === "gone" || (doing === "receiving" && forMs > leaseMs);
 }
 
 /** Read through a function: the compiler would keep what it saw assigned before the await. */

@@ -8,6 +8,7 @@ import type { Executor, Row, Statement } from "../queries/executor.js";
 import { monotonicMs } from "./clock.js";
 import { DeadlineError, withDeadline } from "./deadline.js";
 import type { Driver, DriverConnection } from "./drivers/driver.js";
+import { answerOf } from "./lost-answer.js";
 import { sqlState } from "./sql-errors.js";
 import { createTurns } from "./turns.js";
 
@@ -41,6 +42,19 @@ const SESSION = [
 const NO_TRANSACTION_TIMEOUT =
   "select set_config(name, '0', false) from pg_settings where name = 'transaction_timeout'";
 
+const BACKEND: Statement = {
+  name: "drizzle_queue_backend",
+  text: "select pg_catalog.pg_backend_pid() as pid",
+  values: [],
+};
+
+/** A connection that was made. */
+interface Session {
+  readonly link: DriverConnection;
+  /** The server's process number of it, where the session is ours alone and somebody may ask after it. */
+  readonly pid: number | undefined;
+}
+
 /** A connection of the worker's own that comes back by itself. */
 export interface Connection extends Executor {
   /** @throws when the statement errors, or has no answer after the deadline: then the connection is dropped. */
@@ -61,6 +75,8 @@ export interface ConnectionOptions {
   readonly deadlineMs: number;
   /** Behind a pooler in transaction mode no session is ours to fix. */
   readonly throughPooler: boolean;
+  /** Another connection of the worker, if any, to ask what became of a statement without an answer. */
+  readonly peer: (() => Executor) | undefined;
   readonly emit: ((event: QueueEvent) => void) | undefined;
 }
 
@@ -73,10 +89,10 @@ export const mayHaveBeenSent = (error: unknown): boolean =>
 
 /** Creates a connection that is made at its first use, and again after each loss. */
 export function createConnection(options: ConnectionOptions): Connection {
-  const { role, driver, deadlineMs, throughPooler, emit } = options;
-  let current: DriverConnection | undefined;
-  let listening: DriverConnection | undefined;
-  let connecting: Promise<DriverConnection> | undefined;
+  const { role, driver, deadlineMs, throughPooler, peer, emit } = options;
+  let current: Session | undefined;
+  let listening: Session | undefined;
+  let connecting: Promise<Session> | undefined;
   let lostAt: number | undefined;
   let isClosed = false;
   /** Behind a pooler a statement is a transaction: two at a time would share one, and roll each other back. */
@@ -89,8 +105,9 @@ export function createConnection(options: ConnectionOptions): Connection {
     emit?.({ type: "connection.lost", role, error });
   };
 
-  const connect = async (): Promise<DriverConnection> => {
+  const connect = async (): Promise<Session> => {
     let made: DriverConnection | undefined;
+    let pid: number | undefined;
     const fate: { lost?: Error } = {};
     try {
       const pending = driver.connect({
@@ -110,6 +127,7 @@ export function createConnection(options: ConnectionOptions): Connection {
       );
       if (driver.hasOwnConnections && !throughPooler) {
         await withDeadline(deadlineMs, "session settings", made.script(sessionScript(deadlineMs)));
+        if (peer !== undefined) pid = await withDeadline(deadlineMs, "backend", backendOf(made));
       }
       // The server's last word may come with its answer: nothing would tell of the loss again.
       if (fate.lost !== undefined) throw fate.lost;
@@ -122,15 +140,15 @@ export function createConnection(options: ConnectionOptions): Connection {
       made.destroy();
       throw new Error("The worker was stopped.");
     }
-    current = made;
+    current = { link: made, pid };
     inTurn = createTurns();
     if (lostAt !== undefined)
       emit?.({ type: "connection.restored", role, afterMs: Math.round(monotonicMs() - lostAt) });
     lostAt = undefined;
-    return made;
+    return current;
   };
 
-  const connected = async (): Promise<DriverConnection> => {
+  const connected = async (): Promise<Session> => {
     if (current !== undefined) return current;
     if (isClosed) throw new Error("The worker was stopped.");
     connecting ??= connect().finally(() => {
@@ -139,21 +157,23 @@ export function createConnection(options: ConnectionOptions): Connection {
     return connecting;
   };
 
+  const heard = <T>(what: string, pid: number | undefined, answer: Promise<T>): Promise<T> =>
+    peer === undefined || pid === undefined
+      ? answer
+      : answerOf({ what, answer, pid, peer: peer() });
+
   /** Runs `action`; one that gets no answer in time, or that of a standby, takes the connection with it. */
-  const use = async <T>(
-    what: string,
-    action: (connection: DriverConnection) => Promise<T>,
-  ): Promise<T> => {
-    const connection = await connected().catch((error: unknown) => {
+  const use = async <T>(what: string, action: (session: Session) => Promise<T>): Promise<T> => {
+    const session = await connected().catch((error: unknown) => {
       if (typeof error === "object" && error !== null) thrownUnsent.add(error);
       throw error;
     });
     try {
-      return await withDeadline(deadlineMs, what, action(connection));
+      return await heard(what, session.pid, withDeadline(deadlineMs, what, action(session)));
     } catch (error) {
       if (error instanceof DeadlineError || isOfStandby(error)) {
-        connection.destroy();
-        if (current === connection) lose(eventError(error));
+        session.link.destroy();
+        if (current === session) lose(eventError(error));
       }
       throw error;
     }
@@ -161,24 +181,24 @@ export function createConnection(options: ConnectionOptions): Connection {
 
   return {
     run: (statement) =>
-      use(statement.name, (connection) =>
+      use(statement.name, ({ link }) =>
         throughPooler
-          ? inTurn(() => pooled(connection, statement, deadlineMs))
-          : connection.query(statement, driver.hasOwnConnections),
+          ? inTurn(() => pooled(link, statement, deadlineMs))
+          : link.query(statement, driver.hasOwnConnections),
       ),
     listen: (channel, onNotification) =>
-      use("listen", async (connection) => {
-        await connection.listen(channel, onNotification);
-        listening = connection;
+      use("listen", async (session) => {
+        await session.link.listen(channel, onNotification);
+        listening = session;
       }),
     isConnected: () => current !== undefined,
     isListening: () => current !== undefined && current === listening,
     async close(timeoutMs) {
       isClosed = true;
-      const connection = current;
+      const link = current?.link;
       current = undefined;
-      if (connection === undefined) return;
-      await withDeadline(timeoutMs, "closing", connection.end()).catch(() => connection.destroy());
+      if (link === undefined) return;
+      await withDeadline(timeoutMs, "closing", link.end()).catch(() => link.destroy());
     },
   };
 }
@@ -190,6 +210,12 @@ const sessionScript = (deadlineMs: number): string =>
   [...SESSION, `statement_timeout = ${Math.ceil(deadlineMs)}`]
     .map((setting) => `set ${setting};`)
     .join(" ") + NO_TRANSACTION_TIMEOUT;
+
+/** Behind a pooler the protocol's own number is the pooler's, so the session is asked. */
+async function backendOf(link: DriverConnection): Promise<number> {
+  const [row] = await link.query(BACKEND, false);
+  return Number(row?.["pid"]);
+}
 
 /**
  * Behind a pooler each statement is a transaction of its own, so that the

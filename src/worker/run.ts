@@ -55,6 +55,7 @@ export function createRun(options: RunOptions): Run {
   const leases = leasesOf(jobs, names);
   const connect = (
     role: "main" | "renewal" | "listen",
+    peer: () => Connection,
     deadlineMs = STATEMENT_DEADLINE_MS,
   ): Connection =>
     explainingMissingTables(
@@ -63,6 +64,7 @@ export function createRun(options: RunOptions): Run {
         driver: options.driver,
         deadlineMs,
         throughPooler: settings.throughPooler,
+        peer,
         emit,
       }),
       tables,
@@ -71,10 +73,11 @@ export function createRun(options: RunOptions): Run {
     (options.db as { readonly $client?: unknown }).$client,
     (error) => emit?.({ type: "connection.lost", role: "app", error: eventError(error) }),
   );
-  const main = connect("main");
+  const main: Connection = connect("main", () => listen);
+  const listen: Connection = connect("listen", () => main);
   // An answer that comes after the lease has run out would be of no use.
-  const renewal = connect("renewal", Math.min(STATEMENT_DEADLINE_MS, leases.shortestMs / 2));
-  const listen = connect("listen");
+  const renewalDeadlineMs = Math.min(STATEMENT_DEADLINE_MS, leases.shortestMs / 2);
+  const renewal = connect("renewal", () => main, renewalDeadlineMs);
 
   const report = (statement: string, error: unknown, retryInMs = 0): void => {
     if (!isStopping)

@@ -32,12 +32,16 @@ export const CONNECTIONS: readonly FieldFault[] = [
     fault:
       "Packets are swallowed in the middle of a query: its promise never settles, and the loop that awaits it stands still.",
     outcome:
-      "Every statement of the worker has a deadline of its own, and every commit a watch; the connection is dropped and made anew.",
+      "Every statement of the worker has a deadline of its own, and another connection asks after it before; every commit has a watch. The connection is dropped and made anew.",
     seen: ["brianc/node-postgres#3399", "porsager/postgres#1089", "riverqueue/river#1251"],
     tests: [
       ...testsIn(
         "worker/connections.test.ts",
         "tells its handlers in time, and works again once it is healed",
+      ),
+      ...testsIn(
+        "worker/lost-answers.test.ts",
+        "on $driver a claim that is lost on the way (heard: $isHeard) does not take the whole deadline",
       ),
       ...testsIn(
         "worker/half-open-commits.test.ts",

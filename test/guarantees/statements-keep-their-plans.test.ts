@@ -60,6 +60,7 @@ function openSession() {
     driver: driverOf(drizzle(pool)),
     deadlineMs: 60_000,
     throughPooler: false,
+    peer: undefined,
     emit: undefined,
   });
   const sent: Statement[] = [];

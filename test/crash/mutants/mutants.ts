@@ -229,6 +229,11 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
         "return await Promise.race([promise, deadline]);",
         "deadline.catch(() => undefined); return await promise;",
       ],
+      [
+        "worker/lost-answer.ts",
+        "return await Promise.race([answer, lost]);",
+        "lost.catch(() => undefined); return await answer;",
+      ],
     ],
     expects: ["L1", "I12"],
   },

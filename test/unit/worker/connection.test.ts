@@ -44,6 +44,7 @@ function connectionOn(driver: Driver, throughPooler: boolean) {
     driver,
     deadlineMs: 1_000,
     throughPooler,
+    peer: undefined,
     emit: (event) => events.push(event),
   });
   return { connection, events };
@@ -132,6 +133,7 @@ test("a connection that ends in the breath of its first answer is not kept, but 
     driver,
     deadlineMs: 1_000,
     throughPooler: false,
+    peer: undefined,
     emit: undefined,
   });
   await expect(connection.run(statement("a"))).rejects.toThrow("terminating connection");
