@@ -109,6 +109,7 @@ export interface AuditedRow {
   readonly version: number;
   readonly attempts: number;
   readonly maxAttempts: number;
+  readonly priority: number;
   readonly leaseMs: number | null;
   readonly lockedBy: string | null;
   readonly expired: number;

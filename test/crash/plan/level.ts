@@ -25,6 +25,11 @@ export interface Level {
   readonly hostilePhases: number;
   /** How many jobs an operator asks to end. */
   readonly cancels: number;
+  /**
+   * How many jobs there are besides that run long enough to be asked. They go before all others:
+   * too many of them would fill every slot, while each kill makes them begin anew.
+   */
+  readonly unwanted: number;
   /** How long the fleet is watched once nothing is left to do. */
   readonly idleMs: number;
 }
@@ -50,6 +55,7 @@ const T0: Level = {
   terminations: 2,
   hostilePhases: 1,
   cancels: 50,
+  unwanted: 30,
   idleMs: 3_000,
 };
 
@@ -74,6 +80,7 @@ const T1: Level = {
   terminations: 10,
   hostilePhases: 4,
   cancels: 400,
+  unwanted: 100,
   idleMs: 10_000,
 };
 
@@ -95,6 +102,7 @@ const T2: Level = {
   terminations: 40,
   hostilePhases: 20,
   cancels: 2_000,
+  unwanted: 500,
   idleMs: 60_000,
 };
 
@@ -117,6 +125,7 @@ const THROUGHPUT: Level = {
   terminations: 0,
   hostilePhases: 0,
   cancels: 0,
+  unwanted: 0,
   idleMs: 6_000,
 };
 

@@ -5,7 +5,7 @@ import { groupBy } from "../checker/history.js";
 import type { Verdict } from "../checker/verdict.js";
 import type { Ledger } from "../ledger/read-ledger.js";
 import type { FaultPlan } from "../plan/fault.js";
-import { recoveriesOf } from "./recoveries.js";
+import { PATIENCE_MS, recoveriesOf } from "./recoveries.js";
 import { percentiles } from "./report.js";
 import { describeThroughput } from "./throughput.js";
 
@@ -74,8 +74,8 @@ function faultRows({ facts }: Ledger, plan: FaultPlan): string[][] {
 }
 
 function recoveryRows(ledger: Ledger): string[][] {
-  const { afterKill, afterLease, afterRestart } = recoveriesOf(ledger);
-  const boundMs = ledger.facts.level.leaseMs + 2_000;
+  const { afterKill, afterLease, overtakings, afterRestart } = recoveriesOf(ledger);
+  const boundMs = ledger.facts.level.leaseMs + PATIENCE_MS;
   return [
     [
       "from a worker's kill to the next claim of each job it held, where its lease ran out for the first time (from the second on a job is a suspect and waits on purpose)",
@@ -85,7 +85,12 @@ function recoveryRows(ledger: Ledger): string[][] {
     [
       "the same from the end of its lease, which statements that were still on their way may have renewed after the kill",
       percentiles(afterLease),
-      "2,000 ms",
+      `${PATIENCE_MS} ms`,
+    ],
+    [
+      "jobs that nobody had touched before, of no higher priority, that were claimed instead of one that came later than that",
+      percentiles(overtakings, "jobs"),
+      "",
     ],
     [
       "from the server's restart to the first completion",

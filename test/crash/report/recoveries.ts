@@ -11,6 +11,12 @@ export interface Recoveries {
   readonly afterKill: readonly number[];
   /** The same from the end of the lease: what was on its way when the worker was killed may have renewed it. */
   readonly afterLease: readonly number[];
+  /**
+   * For each that came later than 2 s after the end of its lease: how many jobs that nobody had
+   * touched before, and of no higher priority, were claimed instead of it after these 2 s.
+   * None: the fleet had no slot for it.
+   */
+  readonly overtakings: readonly number[];
   /** From when the restarted server takes connections to the first completion. */
   readonly afterRestart: readonly number[];
 }
@@ -20,7 +26,10 @@ export function recoveriesOf(ledger: Ledger): Recoveries {
   return { ...afterKills(ledger), afterRestart: afterRestarts(ledger) };
 }
 
-function afterKills({ audit, fleet }: Ledger): Pick<Recoveries, "afterKill" | "afterLease"> {
+/** What a job that a killed worker held may wait after the end of its lease, in milliseconds. */
+export const PATIENCE_MS = 2_000;
+
+function afterKills({ audit, fleet }: Ledger): Omit<Recoveries, "afterRestart"> {
   const killedAt = new Map(
     fleet.flatMap((entry) =>
       entry.what === "exit" && entry.signal === "SIGKILL" ? [[entry.who, entry.atMs] as const] : [],
@@ -28,6 +37,8 @@ function afterKills({ audit, fleet }: Ledger): Pick<Recoveries, "afterKill" | "a
   );
   const afterKill: number[] = [];
   const afterLease: number[] = [];
+  const overtakings: number[] = [];
+  const fresh = audit.filter((entry) => isClaim(entry) && entry.old?.attempts === 0);
   for (const versions of groupBy(audit, ({ jobId }) => jobId).values()) {
     let holder = "nobody";
     for (const entry of versions) {
@@ -35,17 +46,26 @@ function afterKills({ audit, fleet }: Ledger): Pick<Recoveries, "afterKill" | "a
       const killedMs = killedAt.get(holder) ?? Number.POSITIVE_INFINITY;
       // What was taken over before that was not lost by the kill.
       if (isFirstLoss(entry) && killedMs < entry.atMs) {
+        const sinceMs = Math.max(killedMs, entry.old?.leaseMs ?? 0);
         afterKill.push(entry.atMs - killedMs);
-        afterLease.push(entry.atMs - Math.max(killedMs, entry.old?.leaseMs ?? 0));
+        afterLease.push(entry.atMs - sinceMs);
+        if (entry.atMs > sinceMs + PATIENCE_MS)
+          overtakings.push(fresh.filter((other) => overtakes(other, entry, sinceMs)).length);
       }
       holder = entry.who;
     }
   }
-  return { afterKill, afterLease };
+  return { afterKill, afterLease, overtakings };
 }
 
-const isFirstLoss = ({ old }: Ledger["audit"][number]): boolean =>
-  old?.status === "running" && old.expired === 0;
+type Entry = Ledger["audit"][number];
+
+const overtakes = (other: Entry, late: Entry, sinceMs: number): boolean =>
+  other.atMs > sinceMs + PATIENCE_MS &&
+  other.atMs < late.atMs &&
+  (other.old?.priority ?? 0) >= (late.old?.priority ?? 0);
+
+const isFirstLoss = ({ old }: Entry): boolean => old?.status === "running" && old.expired === 0;
 
 function afterRestarts({ audit, facts }: Ledger): number[] {
   const completions = completionsOf(audit);

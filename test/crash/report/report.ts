@@ -3,7 +3,7 @@ import type { Verdict } from "../checker/verdict.js";
 import { NETWORK_KINDS } from "../fleet/network-faults.js";
 import type { Ledger } from "../ledger/read-ledger.js";
 import type { FaultPlan } from "../plan/fault.js";
-import { recoveriesOf } from "./recoveries.js";
+import { PATIENCE_MS, recoveriesOf } from "./recoveries.js";
 import { describeThroughput } from "./throughput.js";
 
 /** So many violations of one invariant are shown; their number tells the rest. */
@@ -55,19 +55,20 @@ function describeFaults({ facts, attempts }: Ledger, plan: FaultPlan): string {
 }
 
 function describeRecoveries(ledger: Ledger): string {
-  const { afterKill, afterLease, afterRestart } = recoveriesOf(ledger);
+  const { afterKill, afterLease, overtakings, afterRestart } = recoveriesOf(ledger);
   return [
-    `recovery of a killed worker's jobs, suspects aside: ${percentiles(afterKill)} (bound ${ledger.facts.level.leaseMs + 2_000} ms)`,
-    `  from the end of the lease: ${percentiles(afterLease)} (bound 2000 ms)`,
+    `recovery of a killed worker's jobs, suspects aside: ${percentiles(afterKill)} (bound ${ledger.facts.level.leaseMs + PATIENCE_MS} ms)`,
+    `  from the end of the lease: ${percentiles(afterLease)} (bound ${PATIENCE_MS} ms)`,
+    `  jobs that overtook a late one: ${percentiles(overtakings, "jobs")}`,
     `first completion after the server's restart: ${percentiles(afterRestart)}`,
   ].join("\n");
 }
 
-/** Describes measured durations. */
-export function percentiles(durations: readonly number[]): string {
-  if (durations.length === 0) return "nothing to measure";
-  const sorted = durations.toSorted((a, b) => a - b);
+/** Describes measured durations, or what else was counted. */
+export function percentiles(values: readonly number[], unit = "ms"): string {
+  if (values.length === 0) return "nothing to measure";
+  const sorted = values.toSorted((a, b) => a - b);
   const at = (share: number) =>
     Math.round(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0);
-  return `p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, of ${sorted.length}`;
+  return `p50 ${at(0.5)} ${unit}, p99 ${at(0.99)} ${unit}, of ${sorted.length}`;
 }
