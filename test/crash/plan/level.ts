@@ -26,10 +26,10 @@ export interface Level {
   /** How many jobs an operator asks to end. */
   readonly cancels: number;
   /**
-   * How many jobs there are besides that run long enough to be asked. They go before all others:
-   * too many of them would fill every slot, while each kill makes them begin anew.
+   * How many jobs several workers contend for. Each keeps all that a worker says back for
+   * seconds: one in a second, and most of the fleet is dumb all the time.
    */
-  readonly unwanted: number;
+  readonly contested: number;
   /** How long the fleet is watched once nothing is left to do. */
   readonly idleMs: number;
 }
@@ -55,7 +55,7 @@ const T0: Level = {
   terminations: 2,
   hostilePhases: 1,
   cancels: 50,
-  unwanted: 30,
+  contested: 10,
   idleMs: 3_000,
 };
 
@@ -67,7 +67,7 @@ const T1: Level = {
   producers: 3,
   concurrency: 8,
   leaseMs: 5_000,
-  chaosMs: 230_000,
+  chaosMs: 240_000,
   calmMs: 1_000,
   quietMs: 300_000,
   kills: 200,
@@ -75,12 +75,12 @@ const T1: Level = {
   terms: 20,
   connectionFaults: 1_000,
   commitFaults: 100,
-  lateFaults: 100,
+  lateFaults: 40,
   restarts: 10,
   terminations: 10,
   hostilePhases: 4,
   cancels: 400,
-  unwanted: 100,
+  contested: 24,
   idleMs: 10_000,
 };
 
@@ -97,12 +97,12 @@ const T2: Level = {
   terms: 60,
   connectionFaults: 5_000,
   commitFaults: 500,
-  lateFaults: 500,
+  lateFaults: 200,
   restarts: 40,
   terminations: 40,
   hostilePhases: 20,
   cancels: 2_000,
-  unwanted: 500,
+  contested: 100,
   idleMs: 60_000,
 };
 
@@ -125,7 +125,7 @@ const THROUGHPUT: Level = {
   terminations: 0,
   hostilePhases: 0,
   cancels: 0,
-  unwanted: 0,
+  contested: 0,
   idleMs: 6_000,
 };
 

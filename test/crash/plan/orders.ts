@@ -56,8 +56,8 @@ export interface Order {
 /** The number of a parent's child. */
 export const childOf = (no: number): number => no + 10_000_000;
 
-/** How many of 1,000 jobs are of each kind; the rest is `effect`. */
-const MIX: readonly (readonly [OrderKind, number])[] = [
+/** How many of 1,000 jobs are of each kind, or where the level says it; the rest is `effect`. */
+const MIX: readonly (readonly [OrderKind, number | "half of contested"])[] = [
   ["settle", 150],
   ["delayed", 100],
   ["flaky", 80],
@@ -71,8 +71,8 @@ const MIX: readonly (readonly [OrderKind, number])[] = [
   ["long", 4],
   ["blocking", 2],
   ["hanging", 5],
-  ["contested", 2.5],
-  ["contested-settle", 2.5],
+  ["contested", "half of contested"],
+  ["contested-settle", "half of contested"],
   // Each kills three processes; more of them would leave no time for other faults.
   ["poison", 1],
 ];
@@ -128,7 +128,7 @@ function oneOfEach({ leaseMs }: Level): Order[] {
 
 function mixed(level: Level, seed: number): Order[] {
   const random = createRandom(seed ^ 0x5eed);
-  const kinds = random.shuffle(kindsOf(level.jobs));
+  const kinds = random.shuffle(kindsOf(level));
   const spanMs = level.chaosMs * 0.92;
   const turns = kinds.filter(isContested).length;
   let turnsTaken = 0;
@@ -151,24 +151,29 @@ function mixed(level: Level, seed: number): Order[] {
     .sort((a, b) => a.atMs - b.atMs);
 }
 
+/** How many of 1,000 jobs there are besides, for an operator to ask for their end. */
+const UNWANTED = 15;
+
 /** How long such a job works: long enough that somebody asks, and that a renewal comes before its end. */
 export const workOfUnwanted = (leaseMs: number): number => Math.round(leaseMs * 1.5);
 
 /** Drawn by themselves, so that the other jobs of a seed are what they were without them. */
 function unwanted(level: Level, seed: number): Order[] {
+  if (level.cancels === 0) return [];
   const random = createRandom(seed ^ 0x0def5);
   const spanMs = level.chaosMs * 0.8;
-  return Array.from({ length: level.unwanted }, (_, index) =>
+  return Array.from({ length: Math.round((level.jobs * UNWANTED) / 1_000) }, (_, index) =>
     makeOrder(random, level, { no: level.jobs + index + 1, kind: "unwanted", spanMs }),
   );
 }
 
 const isContested = (kind: OrderKind): boolean => kind.startsWith("contested");
 
-function kindsOf(jobs: number): OrderKind[] {
-  const special = MIX.flatMap(([kind, share]) =>
-    Array.from({ length: Math.round((jobs * share) / 1_000) }, () => kind),
-  );
+function kindsOf({ jobs, contested }: Level): OrderKind[] {
+  const special = MIX.flatMap(([kind, share]) => {
+    const length = typeof share === "number" ? Math.round((jobs * share) / 1_000) : contested / 2;
+    return Array.from({ length }, () => kind);
+  });
   const plain = Array.from({ length: jobs - special.length }, (): OrderKind => "effect");
   return [...special, ...plain];
 }

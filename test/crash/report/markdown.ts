@@ -5,8 +5,9 @@ import { groupBy } from "../checker/history.js";
 import type { Verdict } from "../checker/verdict.js";
 import type { Ledger } from "../ledger/read-ledger.js";
 import type { FaultPlan } from "../plan/fault.js";
+import { availabilityOf } from "./availability.js";
 import { PATIENCE_MS, recoveriesOf } from "./recoveries.js";
-import { percentiles } from "./report.js";
+import { percent, percentiles } from "./report.js";
 import { describeThroughput } from "./throughput.js";
 
 /** The report of a run as a section of docs/crash-report.md. */
@@ -54,6 +55,7 @@ function runRows(ledger: Ledger): string[][] {
     ["effects committed", String(effects.length)],
     ["processes started", count(fleet, "spawn")],
     ["faults lasted", seconds(facts.healedAtMs - facts.startedAtMs)],
+    ["workers could work meanwhile", `${percent(availabilityOf(ledger))} of the time`],
     ["then at rest after", seconds(quietMs)],
     ["throughput", describeThroughput(ledger)],
   ];

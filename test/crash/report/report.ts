@@ -3,6 +3,7 @@ import type { Verdict } from "../checker/verdict.js";
 import { NETWORK_KINDS } from "../fleet/network-faults.js";
 import type { Ledger } from "../ledger/read-ledger.js";
 import type { FaultPlan } from "../plan/fault.js";
+import { availabilityOf } from "./availability.js";
 import { PATIENCE_MS, recoveriesOf } from "./recoveries.js";
 import { describeThroughput } from "./throughput.js";
 
@@ -57,12 +58,16 @@ function describeFaults({ facts, attempts }: Ledger, plan: FaultPlan): string {
 function describeRecoveries(ledger: Ledger): string {
   const { afterKill, afterLease, overtakings, afterRestart } = recoveriesOf(ledger);
   return [
+    `workers could work for ${percent(availabilityOf(ledger))} of the time under faults`,
     `recovery of a killed worker's jobs, suspects aside: ${percentiles(afterKill)} (bound ${ledger.facts.level.leaseMs + PATIENCE_MS} ms)`,
     `  from the end of the lease: ${percentiles(afterLease)} (bound ${PATIENCE_MS} ms)`,
     `  jobs that overtook a late one: ${percentiles(overtakings, "jobs")}`,
     `first completion after the server's restart: ${percentiles(afterRestart)}`,
   ].join("\n");
 }
+
+/** A share as it is read. */
+export const percent = (share: number): string => `${Math.round(share * 100)} %`;
 
 /** Describes measured durations, or what else was counted. */
 export function percentiles(values: readonly number[], unit = "ms"): string {
