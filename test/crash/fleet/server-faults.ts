@@ -45,8 +45,8 @@ export async function askForEnd(
       `update public.queue_jobs set cancel_requested_at = now()
        where id = (
          select id from public.queue_jobs
-         where status = $1 and cancel_requested_at is null and name <> all($2) and ($3 = 'any' or name = $3)
-         order by random() limit 1 for no key update skip locked)`,
+         where status = $1 and cancel_requested_at is null and name <> all($2)
+         order by name = $3 desc, random() limit 1 for no key update skip locked)`,
       [status, SPARED, of],
     );
     asked = rowCount ?? 0;

@@ -56,7 +56,7 @@ export type FaultAction =
   | { readonly kind: "role-settings"; readonly ms: number }
   /** A transaction is held open, so that nothing can be vacuumed. */
   | { readonly kind: "held-snapshot"; readonly ms: number }
-  /** An operator asks by SQL for the end of a job in this state; of any kind that may be asked, or of those that are there for it. */
+  /** An operator asks by SQL for the end of a job in this state; of any kind that may be asked, or rather of those that are there for it. */
   | {
       readonly kind: "cancel";
       readonly status: "queued" | "running";

@@ -26,6 +26,11 @@ export interface Level {
   /** How many jobs an operator asks to end. */
   readonly cancels: number;
   /**
+   * How many jobs there are besides that run long enough for that. They go before all others:
+   * too many of them would fill every slot, since each kill makes them begin anew.
+   */
+  readonly unwanted: number;
+  /**
    * How many jobs several workers contend for. Each keeps all that a worker says back for
    * seconds: one in a second, and most of the fleet is dumb all the time.
    */
@@ -55,6 +60,7 @@ const T0: Level = {
   terminations: 2,
   hostilePhases: 1,
   cancels: 50,
+  unwanted: 30,
   contested: 10,
   idleMs: 3_000,
 };
@@ -80,6 +86,7 @@ const T1: Level = {
   terminations: 10,
   hostilePhases: 4,
   cancels: 400,
+  unwanted: 100,
   contested: 24,
   idleMs: 10_000,
 };
@@ -102,6 +109,7 @@ const T2: Level = {
   terminations: 40,
   hostilePhases: 20,
   cancels: 2_000,
+  unwanted: 500,
   contested: 100,
   idleMs: 60_000,
 };
@@ -125,6 +133,7 @@ const THROUGHPUT: Level = {
   terminations: 0,
   hostilePhases: 0,
   cancels: 0,
+  unwanted: 0,
   contested: 0,
   idleMs: 6_000,
 };
@@ -137,6 +146,8 @@ export const POINT: Level = {
   ...T0,
   name: "point",
   jobs: 0,
+  unwanted: 0,
+  contested: 0,
   workers: 1,
   producers: 1,
   leaseMs: 1_000,

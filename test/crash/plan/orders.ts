@@ -151,18 +151,14 @@ function mixed(level: Level, seed: number): Order[] {
     .sort((a, b) => a.atMs - b.atMs);
 }
 
-/** How many of 1,000 jobs there are besides, for an operator to ask for their end. */
-const UNWANTED = 15;
-
 /** How long such a job works: long enough that somebody asks, and that a renewal comes before its end. */
 export const workOfUnwanted = (leaseMs: number): number => Math.round(leaseMs * 1.5);
 
 /** Drawn by themselves, so that the other jobs of a seed are what they were without them. */
 function unwanted(level: Level, seed: number): Order[] {
-  if (level.cancels === 0) return [];
   const random = createRandom(seed ^ 0x0def5);
   const spanMs = level.chaosMs * 0.8;
-  return Array.from({ length: Math.round((level.jobs * UNWANTED) / 1_000) }, (_, index) =>
+  return Array.from({ length: level.unwanted }, (_, index) =>
     makeOrder(random, level, { no: level.jobs + index + 1, kind: "unwanted", spanMs }),
   );
 }
