@@ -189,17 +189,18 @@ const sweepParts = `
     from sweep where is_on
   ),
   -- What lies below the floors comes first, for all queues of a priority: these jobs were to start before.
-  -- Then what lies above them: a backlog may be older than the sweep's reach.
+  -- So may those of queues that have none yet. Then what lies above: a backlog may be older than the sweep's reach.
   bound as materialized (
-    select queue, priority, place, true as is_below, reach.from_at, 0 as from_id, floor_at as to_at, floor_id as to_id
+    select queue, priority, place, true as is_below, true as is_early,
+      reach.from_at, 0 as from_id, floor_at as to_at, floor_id as to_id
     from request join reach on reach.from_at < floor_at
     union all
-    select queue, priority, place, false, floor_at, floor_id, 'infinity', 9223372036854775807
+    select queue, priority, place, false, floor_at = '-infinity', floor_at, floor_id, 'infinity', 9223372036854775807
     from request
   ),
   due as materialized (
     select job.*, bound.is_below
-    from (select * from bound order by priority, is_below desc, place) as bound
+    from (select * from bound order by priority, is_early desc, place) as bound
     cross join lateral (
       select id, available_at, (attempts = 0 and max_attempts > 1 and lease_until is null) or not (${goesOn}) as may_wait,
         lease_until is not null or attempts >= max_attempts as is_lost

@@ -1,5 +1,10 @@
 import type { ClaimPair, Place } from "../queries/claim-jobs.js";
-import { type ClaimAnswer, type PassedOver, takenInOrder } from "../queries/claimed-row.js";
+import {
+  type ClaimAnswer,
+  type ClaimedJob,
+  type PassedOver,
+  takenInOrder,
+} from "../queries/claimed-row.js";
 
 /**
  * A floor remembers, for one queue and priority, up to where everything has
@@ -42,8 +47,10 @@ export function createClaimFloors(queues: readonly string[]): ClaimFloors {
     },
     learn(pairs, answer) {
       const present = lowest({ atUs: answer.nowUs - COMMIT_LAG_US, id: 0 }, answer.passedOver);
-      const tips = tipsOf(answer);
-      const lastGiving = pairs.findLast((pair) => tips.has(keyOf(pair.queue, pair.priority)));
+      const taken = takenInOrder(answer);
+      const giving = new Set(taken.map(({ queue, priority }) => keyOf(queue, priority)));
+      const lastGiving = pairs.findLast((pair) => giving.has(keyOf(pair.queue, pair.priority)));
+      const tips = tipsOf(taken);
       const isSearched = isSearchedBefore(pairs, lastGiving, answer.hasSwept);
       for (const [index, pair] of pairs.entries()) {
         const key = keyOf(pair.queue, pair.priority);
@@ -76,9 +83,14 @@ function isSearchedBefore(
 /** A separator that no queue name holds. */
 const keyOf = (queue: string, priority: number): string => `${queue}\0${priority}`;
 
-function tipsOf(answer: ClaimAnswer): Map<string, Place> {
+/**
+ * The furthest places that were claimed. Where lost jobs were taken there are often more, which
+ * only sweeps see, and these look below the floors first: a lost job raises none.
+ */
+function tipsOf(taken: readonly ClaimedJob[]): Map<string, Place> {
   const tips = new Map<string, Place>();
-  for (const job of takenInOrder(answer)) {
+  for (const job of taken) {
+    if (job.isRecovered) continue;
     const key = keyOf(job.queue, job.priority);
     const tip = tips.get(key);
     if (tip === undefined || isAbove(job.place, tip)) tips.set(key, job.place);

@@ -245,6 +245,20 @@ describe("a sweep", () => {
     expect(passedOver?.isOnlySwept).toBe(true);
   });
 
+  test("takes what a queue without a floor holds before what another has above its own", async () => {
+    await seed(9, 40);
+    await database.pool.query("update queue_jobs set queue = 'other'");
+    await seed(2, 50, ...expired);
+    const floor = { atUs: (Date.now() - 45_000) * 1_000, id: 0 };
+    const pairs = [
+      { queue: "other", priority: 5, floor },
+      { queue: "default", priority: 5, floor: null },
+    ];
+    const { jobs, passedOver } = await claim({ pairs, free: 2, sweep: far });
+    expect(jobs.map(({ queue }) => queue)).toEqual(["default", "default"]);
+    expect(passedOver).toBeUndefined();
+  });
+
   test("tells that only a sweep sees a lost job, wherever the floor is", async () => {
     await seed(2, 50, ...expired);
     await seed(2, 40);

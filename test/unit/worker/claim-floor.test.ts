@@ -83,6 +83,19 @@ test("one that is full of jobs it may not take has not searched what comes after
   expect(floors.nextPairs().every((pair) => pair.floor === null)).toBe(true);
 });
 
+test("a lost job raises no floor: others like it may lie above, and no claim but a sweep sees them", () => {
+  const floors = createClaimFloors(["default"]);
+  const lost = { ...job(5, 10, 1), isRecovered: true };
+  floors.learn(floors.nextPairs(), { ...full(lost), hasSwept: true });
+  expect([4, 5, 6].map((priority) => floorOf(floors, priority))).toEqual([
+    { atUs: NOW_US - SECOND_US, id: 0 },
+    null,
+    null,
+  ]);
+  floors.learn(floors.nextPairs(), { ...full(lost, job(5, 20, 2)), hasSwept: true });
+  expect(floorOf(floors, 5)).toEqual({ atUs: 20, id: 2 });
+});
+
 test("a full sweep has not searched the other queues of its last job's priority", () => {
   const floors = createClaimFloors(["a", "b"]);
   const pairs = floors.nextPairs();
