@@ -73,7 +73,7 @@ const T1: Level = {
   producers: 3,
   concurrency: 8,
   leaseMs: 5_000,
-  chaosMs: 240_000,
+  chaosMs: 300_000,
   calmMs: 1_000,
   quietMs: 300_000,
   kills: 200,
