@@ -195,8 +195,9 @@ const sweepParts = `
       reach.from_at, 0 as from_id, floor_at as to_at, floor_id as to_id
     from request join reach on reach.from_at < floor_at
     union all
-    select queue, priority, place, false, floor_at = '-infinity', floor_at, floor_id, 'infinity', 9223372036854775807
-    from request
+    -- Where another one sweeps, this is a plain claim, which takes the queues in their turns.
+    select queue, priority, place, false, floor_at = '-infinity' and is_on, floor_at, floor_id, 'infinity', 9223372036854775807
+    from request cross join sweep
   ),
   due as materialized (
     select job.*, bound.is_below

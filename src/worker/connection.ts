@@ -55,6 +55,12 @@ interface Session {
   readonly pid: number | undefined;
 }
 
+/** What was sent: its name, and about how many bytes. */
+interface Sent {
+  readonly what: string;
+  readonly bytes: number;
+}
+
 /** A connection of the worker's own that comes back by itself. */
 export interface Connection extends Executor {
   /** @throws when the statement errors, or has no answer after the deadline: then the connection is dropped. */
@@ -157,19 +163,22 @@ export function createConnection(options: ConnectionOptions): Connection {
     return connecting;
   };
 
-  const heard = <T>(what: string, pid: number | undefined, answer: Promise<T>): Promise<T> =>
-    peer === undefined || pid === undefined
+  /** Gives up an answer that cannot come any more, where there is somebody to ask, and the driver tells of bytes. */
+  const heard = <T>({ link, pid }: Session, sent: Sent, answer: Promise<T>): Promise<T> => {
+    const { transferredBytes } = link;
+    return peer === undefined || pid === undefined || transferredBytes === undefined
       ? answer
-      : answerOf({ what, answer, pid, peer: peer() });
+      : answerOf({ ...sent, answer, pid, transferredBytes, peer: peer() });
+  };
 
   /** Runs `action`; one that gets no answer in time, or that of a standby, takes the connection with it. */
-  const use = async <T>(what: string, action: (session: Session) => Promise<T>): Promise<T> => {
+  const use = async <T>(sent: Sent, action: (session: Session) => Promise<T>): Promise<T> => {
     const session = await connected().catch((error: unknown) => {
       if (typeof error === "object" && error !== null) thrownUnsent.add(error);
       throw error;
     });
     try {
-      return await heard(what, session.pid, withDeadline(deadlineMs, what, action(session)));
+      return await heard(session, sent, withDeadline(deadlineMs, sent.what, action(session)));
     } catch (error) {
       if (error instanceof DeadlineError || isOfStandby(error)) {
         session.link.destroy();
@@ -181,13 +190,13 @@ export function createConnection(options: ConnectionOptions): Connection {
 
   return {
     run: (statement) =>
-      use(statement.name, ({ link }) =>
+      use({ what: statement.name, bytes: bytesOf(statement) }, ({ link }) =>
         throughPooler
           ? inTurn(() => pooled(link, statement, deadlineMs))
           : link.query(statement, driver.hasOwnConnections),
       ),
     listen: (channel, onNotification) =>
-      use("listen", async (session) => {
+      use({ what: "listen", bytes: 0 }, async (session) => {
         await session.link.listen(channel, onNotification);
         listening = session;
       }),
@@ -210,6 +219,13 @@ const sessionScript = (deadlineMs: number): string =>
   [...SESSION, `statement_timeout = ${Math.ceil(deadlineMs)}`]
     .map((setting) => `set ${setting};`)
     .join(" ") + NO_TRANSACTION_TIMEOUT;
+
+/** About how much goes over the network; the text only once. */
+const bytesOf = ({ text, values }: Statement): number =>
+  values.reduce<number>(
+    (sum, value) => sum + (typeof value === "string" ? value.length : 8),
+    text.length,
+  );
 
 /** Behind a pooler the protocol's own number is the pooler's, so the session is asked. */
 async function backendOf(link: DriverConnection): Promise<number> {

@@ -1,4 +1,5 @@
 import { backendState } from "../queries/backend-state.js";
+import { endBackend } from "../queries/end-backend.js";
 import type { Executor } from "../queries/executor.js";
 import { monotonicMs } from "./clock.js";
 import { DeadlineError } from "./deadline.js";
@@ -8,13 +9,19 @@ import { watchSilence } from "./silence-watch.js";
 const DOUBT_MS = 2_000;
 /** How long a session must have done nothing: its statement may still be on the way to it. */
 const IDLE_MS = 1_000;
+/** The server takes a session that receives a statement, or whose answer travels, for idle: so slow a network, in bytes per millisecond, is given the time. */
+const SLOW_BYTES_PER_MS = 100;
 
 /** A statement that was sent. */
 export interface SentStatement<T> {
   readonly what: string;
+  /** How much was sent. */
+  readonly bytes: number;
   readonly answer: Promise<T>;
   /** The server's process number of the session that it was sent to. */
   readonly pid: number;
+  /** How many bytes have travelled over that connection, both ways. */
+  readonly transferredBytes: () => number;
   /** The connection to ask over. A question without an answer is asked after in its turn, two seconds later. */
   readonly peer: Executor;
 }
@@ -23,18 +30,23 @@ export interface SentStatement<T> {
  * Waits for an answer as long as there may be one to come: not where the server has
  * ended the session, has answered already, or has never heard the statement.
  *
- * @throws {DeadlineError} where none will come: after three seconds, where the deadline is longer.
+ * @throws {DeadlineError} where none will come, which takes three seconds or more.
  */
-export async function answerOf<T>({ what, answer, pid, peer }: SentStatement<T>): Promise<T> {
+export async function answerOf<T>(statement: SentStatement<T>): Promise<T> {
+  const { what, bytes, answer, pid, peer } = statement;
   const sentMs = monotonicMs();
   let unwatch = (): void => {};
   const lost = new Promise<never>((_, reject) => {
     unwatch = watchSilence({
-      everyMs: DOUBT_MS,
-      isOver: () => hasNoAnswer(peer, pid),
+      everyMs: DOUBT_MS + bytes / SLOW_BYTES_PER_MS,
+      isOver: silenceOf(statement),
       giveUp() {
         const ms = Math.round(monotonicMs() - sentMs);
-        reject(new DeadlineError(`No answer after ${ms} ms, and the server has none: ${what}.`));
+        const error = `No answer after ${ms} ms, and the server has none: ${what}.`;
+        endBackend(peer, pid)
+          // Then it is the network that has to be right in having lost it.
+          .catch(() => undefined)
+          .finally(() => reject(new DeadlineError(error)));
       },
     });
   });
@@ -43,6 +55,17 @@ export async function answerOf<T>({ what, answer, pid, peer }: SentStatement<T>)
   } finally {
     unwatch();
   }
+}
+
+/** Tells whether neither the server works at an answer nor one travels: not a byte since the last look. */
+function silenceOf({ pid, peer, transferredBytes }: SentStatement<unknown>) {
+  let lastBytes: number | undefined;
+  return async (): Promise<boolean> => {
+    const bytes = transferredBytes();
+    const isStill = lastBytes === undefined || bytes === lastBytes;
+    lastBytes = bytes;
+    return isStill && hasNoAnswer(peer, pid);
+  };
 }
 
 async function hasNoAnswer(peer: Executor, pid: number): Promise<boolean> {

@@ -207,7 +207,7 @@ function endsBelowFloor(pairs: ClaimRequest["pairs"], answer: ClaimAnswer): bool
   return taken.length > 0 && taken.every((job) => isBelowFloor(pairs, job));
 }
 
-/** A sweep looks below the floors of all queues of a priority, then above them, then at the next priority. */
+/** A sweep looks below the floors of all queues of a priority and at queues without one, then above, then at the next priority. */
 function firstUnsearched(pairs: ClaimRequest["pairs"], answer: ClaimAnswer): number {
   if (!answer.isFull) return Number.POSITIVE_INFINITY;
   const taken = takenInOrder(answer);

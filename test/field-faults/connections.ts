@@ -32,7 +32,7 @@ export const CONNECTIONS: readonly FieldFault[] = [
     fault:
       "Packets are swallowed in the middle of a query: its promise never settles, and the loop that awaits it stands still.",
     outcome:
-      "Every statement of the worker has a deadline of its own, and another connection asks after it before; every commit has a watch. The connection is dropped and made anew.",
+      "Every statement of the worker has a deadline of its own, and on node-postgres another connection asks after it before; every commit has a watch. The connection is dropped and made anew.",
     seen: ["brianc/node-postgres#3399", "porsager/postgres#1089", "riverqueue/river#1251"],
     tests: [
       ...testsIn(
@@ -41,7 +41,7 @@ export const CONNECTIONS: readonly FieldFault[] = [
       ),
       ...testsIn(
         "worker/lost-answers.test.ts",
-        "on $driver a claim that is lost on the way (heard: $isHeard) does not take the whole deadline",
+        "a claim that is lost on the way (heard: %s) does not take the whole deadline, nor an attempt",
       ),
       ...testsIn(
         "worker/half-open-commits.test.ts",

@@ -294,19 +294,41 @@ describe("a sweep", () => {
     expect((await claim({ pairs: floors.nextPairs(), sweep: far })).jobs).toEqual([]);
   });
 
-  test("gives way, when told to, while another one sweeps", async () => {
-    await seed(2, 5, ...expired);
+  /** Holds the lock of sweeps while `act` runs. */
+  async function whileAnotherSweeps(act: () => Promise<void>): Promise<void> {
     const other = await database.pool.connect();
     try {
       await other.query("begin");
       await other.query("select pg_advisory_xact_lock($1)", [tableNames().sweepLock]);
-      const given = await claim({ sweep: { ...far, exclusive: true } });
-      expect([given.hasSwept, given.jobs]).toEqual([false, []]);
-      const taken = await claim({ sweep: far });
-      expect([taken.hasSwept, taken.jobs.length]).toEqual([true, 2]);
+      await act();
     } finally {
       await other.query("rollback");
       other.release();
     }
+  }
+
+  test("takes queues in their turns where it gives way, whether they have a floor or not", async () => {
+    await seed(4, 40);
+    await database.pool.query("update queue_jobs set queue = 'other'");
+    await seed(4, 50);
+    const floor = { atUs: (Date.now() - 45_000) * 1_000, id: 0 };
+    const pairs = [
+      { queue: "other", priority: 5, floor },
+      { queue: "default", priority: 5, floor: null },
+    ];
+    await whileAnotherSweeps(async () => {
+      const { jobs } = await claim({ pairs, free: 5, sweep: { ...far, exclusive: true } });
+      expect(jobs.filter(({ queue }) => queue === "other")).toHaveLength(4);
+    });
+  });
+
+  test("gives way, when told to, while another one sweeps", async () => {
+    await seed(2, 5, ...expired);
+    await whileAnotherSweeps(async () => {
+      const given = await claim({ sweep: { ...far, exclusive: true } });
+      expect([given.hasSwept, given.jobs]).toEqual([false, []]);
+      const taken = await claim({ sweep: far });
+      expect([taken.hasSwept, taken.jobs.length]).toEqual([true, 2]);
+    });
   });
 });

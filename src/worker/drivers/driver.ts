@@ -25,6 +25,8 @@ export interface DriverConnection {
   /** Runs SQL without parameters, several statements at once. */
   script(sql: string): Promise<void>;
   listen(channel: string, onNotification: (payload: string) => void): Promise<void>;
+  /** How many bytes have left and arrived so far, where the driver knows. */
+  readonly transferredBytes?: () => number;
   /** Ends the connection in good order. */
   end(): Promise<void>;
   /** Drops the connection at once, without a word to the server. */

@@ -2,13 +2,21 @@ import type { Statement } from "../../queries/executor.js";
 import { createTurns } from "../turns.js";
 import type { ConnectOptions, Driver, DriverConnection } from "./driver.js";
 
+/** A socket; a WebSocket in its place does not count. */
+interface PgStream {
+  readonly bytesRead?: number;
+  readonly bytesWritten?: number;
+  readonly writableLength?: number;
+  destroy(): void;
+}
+
 /** The parts of node-postgres' Client that are used; neon-serverless and vercel have the same. */
 interface PgClient {
   connect(): Promise<unknown>;
   end(): Promise<void>;
   query(query: string | object): Promise<{ readonly rows: readonly Record<string, unknown>[] }>;
   on(event: string, listener: (argument: never) => void): unknown;
-  readonly connection?: { readonly stream?: { destroy(): void } };
+  readonly connection?: { readonly stream?: PgStream };
 }
 
 /** The parts of a Pool that are used: what its clients are made of. */
@@ -79,6 +87,7 @@ function wrap(client: PgClient, { onLost }: ConnectOptions): DriverConnection {
       onNotification = listener;
       await inTurn(() => client.query(`listen "${channel}"`));
     },
+    ...countOf(client),
     async end() {
       isOver = true;
       await client.end();
@@ -86,6 +95,22 @@ function wrap(client: PgClient, { onLost }: ConnectOptions): DriverConnection {
     destroy() {
       isOver = true;
       client.connection?.stream?.destroy();
+    },
+  };
+}
+
+/** Read at each call: with TLS the socket is another one once it is connected. */
+function countOf(client: PgClient): Pick<DriverConnection, "transferredBytes"> {
+  if (client.connection?.stream?.bytesRead === undefined) return {};
+  return {
+    transferredBytes() {
+      const {
+        bytesRead = 0,
+        bytesWritten = 0,
+        writableLength = 0,
+      } = client.connection?.stream ?? {};
+      // What still waits in the process is counted as written.
+      return bytesRead + bytesWritten - writableLength;
     },
   };
 }

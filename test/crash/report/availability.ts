@@ -5,7 +5,7 @@ type Interval = readonly [fromMs: number, toMs: number];
 /**
  * Which share of the time under faults a worker of the fleet could work, from 0 to 1:
  * its process was there and not stopped, and not all that it said was held back.
- * Single connections that were broken are not counted.
+ * An upper bound: single broken connections, the server's own absence and the start of a process are not counted.
  */
 export function availabilityOf(ledger: Ledger): number {
   const { level, startedAtMs, healedAtMs } = ledger.facts;

@@ -13,8 +13,8 @@ export interface Recoveries {
   readonly afterLease: readonly number[];
   /**
    * For each that came later than 2 s after the end of its lease: how many jobs that nobody had
-   * touched before, and of no higher priority, were claimed instead of it after these 2 s.
-   * None: the fleet had no slot for it.
+   * claimed before, and of no higher priority, were claimed after these 2 s and before it. Where
+   * there are none, jobs that went first had all slots that came free.
    */
   readonly overtakings: readonly number[];
   /** From when the restarted server takes connections to the first completion. */
@@ -38,7 +38,7 @@ function afterKills({ audit, fleet }: Ledger): Omit<Recoveries, "afterRestart"> 
   const afterKill: number[] = [];
   const afterLease: number[] = [];
   const overtakings: number[] = [];
-  const fresh = audit.filter((entry) => isClaim(entry) && entry.old?.attempts === 0);
+  const fresh = audit.filter((entry) => isClaim(entry) && entry.old?.version === 0);
   for (const versions of groupBy(audit, ({ jobId }) => jobId).values()) {
     let holder = "nobody";
     for (const entry of versions) {

@@ -1,25 +1,28 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import type { Row } from "../../../src/queries/executor.js";
+import type { Row, Statement } from "../../../src/queries/executor.js";
 import { answerOf } from "../../../src/worker/lost-answer.js";
 
 beforeEach(() => vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] }));
 afterEach(() => vi.useRealTimers());
 
 /** Waits for an answer that `settle` gives, and asks a server that says `rows()` of the session. */
-function waitFor(rows: () => Promise<readonly Row[]>) {
-  let questions = 0;
+function waitFor(
+  rows: () => Promise<readonly Row[]>,
+  { bytes = 0, transferredBytes = (): number => 500 } = {},
+) {
+  const asked: string[] = [];
   let fate = "waiting";
   let settle: (answer: string) => void = () => undefined;
   const answer = new Promise<string>((resolve) => {
     settle = resolve;
   });
   const peer = {
-    run() {
-      questions += 1;
+    run({ name }: Statement) {
+      asked.push(name.replace("drizzle_queue_", ""));
       return rows();
     },
   };
-  answerOf({ what: "claim", answer, pid: 7, peer }).then(
+  answerOf({ what: "claim", bytes, answer, pid: 7, transferredBytes, peer }).then(
     (given) => {
       fate = given;
     },
@@ -27,7 +30,7 @@ function waitFor(rows: () => Promise<readonly Row[]>) {
       fate = `${error.name}: ${error.message}`;
     },
   );
-  return { settle, fate: () => fate, questions: () => questions };
+  return { settle, fate: () => fate, asked };
 }
 
 const session = (doing: string, forMs: number) => async () => [{ doing, for_ms: forMs }];
@@ -58,6 +61,37 @@ test.each([
   expect(fate()).toBe("answer");
 });
 
+test("the session is ended before its answer is given up: what the network still holds is not to be carried out", async () => {
+  let end = (): void => undefined;
+  const ended = new Promise<readonly Row[]>((resolve) => {
+    end = () => resolve([]);
+  });
+  const { fate, asked } = waitFor(() =>
+    asked.at(-1) === "end_backend" ? ended : session("idle", 1_500)(),
+  );
+  await vi.advanceTimersByTimeAsync(3_500);
+  expect(asked).toEqual(["backend_state", "backend_state", "end_backend"]);
+  expect(fate()).toBe("waiting");
+  end();
+  await vi.advanceTimersByTimeAsync(0);
+  expect(fate()).toMatch(/^DeadlineError/);
+});
+
+test("an answer that is still coming in is waited for, though its session has nothing left to do", async () => {
+  let bytes = 500;
+  const { fate } = waitFor(session("idle", 1_500), { transferredBytes: () => (bytes += 10) });
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(fate()).toBe("waiting");
+});
+
+test("a statement of a megabyte is given ten seconds more to arrive", async () => {
+  const { fate, asked } = waitFor(session("idle", 20_000), { bytes: 1_000_000 });
+  await vi.advanceTimersByTimeAsync(11_900);
+  expect(asked).toEqual([]);
+  await vi.advanceTimersByTimeAsync(1_200);
+  expect(fate()).toMatch(/^DeadlineError/);
+});
+
 test("one look is not enough: an answer may be on its way", async () => {
   const { fate, settle } = waitFor(session("idle", 1_500));
   await vi.advanceTimersByTimeAsync(2_500);
@@ -71,9 +105,9 @@ test("nobody is asked of an answer that comes soon, nor after it came", async ()
   soon.settle("answer");
   const late = waitFor(session("working", 1_500));
   await vi.advanceTimersByTimeAsync(4_500);
-  expect(soon.questions()).toBe(0);
-  expect(late.questions()).toBe(2);
+  expect(soon.asked).toEqual([]);
+  expect(late.asked).toEqual(["backend_state", "backend_state"]);
   late.settle("answer");
   await vi.advanceTimersByTimeAsync(60_000);
-  expect(late.questions()).toBe(2);
+  expect(late.asked).toHaveLength(2);
 });
