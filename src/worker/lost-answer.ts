@@ -1,6 +1,6 @@
 import { backendState } from "../queries/backend-state.js";
-import { endBackend } from "../queries/end-backend.js";
 import type { Executor } from "../queries/executor.js";
+import { terminateBackend } from "../queries/terminate-backend.js";
 import { monotonicMs } from "./clock.js";
 import { DeadlineError } from "./deadline.js";
 import { watchSilence } from "./silence-watch.js";
@@ -43,7 +43,7 @@ export async function answerOf<T>(statement: SentStatement<T>): Promise<T> {
       giveUp() {
         const ms = Math.round(monotonicMs() - sentMs);
         const error = `No answer after ${ms} ms, and the server has none: ${what}.`;
-        endBackend(peer, pid)
+        terminateBackend(peer, pid)
           // Then it is the network that has to be right in having lost it.
           .catch(() => undefined)
           .finally(() => reject(new DeadlineError(error)));

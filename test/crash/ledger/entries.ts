@@ -110,6 +110,7 @@ export interface AuditedRow {
   readonly attempts: number;
   readonly maxAttempts: number;
   readonly priority: number;
+  readonly dueMs: number;
   readonly leaseMs: number | null;
   readonly lockedBy: string | null;
   readonly expired: number;

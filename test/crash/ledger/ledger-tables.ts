@@ -27,7 +27,8 @@ const TABLES = `
 const AUDIT = `
   create function ledger.facts(job public.queue_jobs) returns jsonb language sql immutable as $$
     select jsonb_build_object('status', job.status, 'version', job.lease_version, 'attempts', job.attempts,
-      'maxAttempts', job.max_attempts, 'priority', job.priority, 'leaseMs', extract(epoch from job.lease_until) * 1000,
+      'maxAttempts', job.max_attempts, 'priority', job.priority,
+      'dueMs', extract(epoch from job.available_at) * 1000, 'leaseMs', extract(epoch from job.lease_until) * 1000,
       'lockedBy', job.locked_by, 'expired', job.expired_leases, 'isUnwanted', job.cancel_requested_at is not null)
   $$;
   create function ledger.watch() returns trigger language plpgsql security definer set search_path = '' as $$

@@ -39,6 +39,7 @@ const SETTLES = "(complete|remove|discard|end)";
 /** Every statement that a worker or an enqueueing app sends. */
 export const CRASH_POINTS: readonly CrashPoint[] = [
   { name: "session settings", by: "worker", statement: /^set / },
+  { name: "number of the session", by: "worker", statement: /^select pg_catalog\.pg_backend_pid/ },
   { name: "check tables", by: "worker", statement: /^check_tables/ },
   { name: "forget dead workers", by: "worker", statement: /^forget/ },
   { name: "listen", by: "worker", statement: /^listen/ },

@@ -90,7 +90,7 @@ function recoveryRows(ledger: Ledger): string[][] {
       `${PATIENCE_MS} ms`,
     ],
     [
-      "for each that came later than that: jobs that nobody had claimed before, of no higher priority, and that were claimed before it all the same",
+      "for each that came later than that: jobs that nobody had claimed before, due later and of no higher priority, that were claimed before it all the same",
       percentiles(overtakings, "jobs"),
       "",
     ],

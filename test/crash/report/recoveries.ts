@@ -13,8 +13,8 @@ export interface Recoveries {
   readonly afterLease: readonly number[];
   /**
    * For each that came later than 2 s after the end of its lease: how many jobs that nobody had
-   * claimed before, and of no higher priority, were claimed after these 2 s and before it. Where
-   * there are none, jobs that went first had all slots that came free.
+   * claimed before, that were due later and of no higher priority, were claimed after these 2 s
+   * and before it. Where there are none, jobs that went first had all slots that came free.
    */
   readonly overtakings: readonly number[];
   /** From when the restarted server takes connections to the first completion. */
@@ -38,7 +38,7 @@ function afterKills({ audit, fleet }: Ledger): Omit<Recoveries, "afterRestart"> 
   const afterKill: number[] = [];
   const afterLease: number[] = [];
   const overtakings: number[] = [];
-  const fresh = audit.filter((entry) => isClaim(entry) && entry.old?.version === 0);
+  const fresh = audit.filter((entry) => isClaim(entry) && entry.old?.version === 0).map(turnOf);
   for (const versions of groupBy(audit, ({ jobId }) => jobId).values()) {
     let holder = "nobody";
     for (const entry of versions) {
@@ -46,11 +46,12 @@ function afterKills({ audit, fleet }: Ledger): Omit<Recoveries, "afterRestart"> 
       const killedMs = killedAt.get(holder) ?? Number.POSITIVE_INFINITY;
       // What was taken over before that was not lost by the kill.
       if (isFirstLoss(entry) && killedMs < entry.atMs) {
+        const late = turnOf(entry);
         const sinceMs = Math.max(killedMs, entry.old?.leaseMs ?? 0);
         afterKill.push(entry.atMs - killedMs);
         afterLease.push(entry.atMs - sinceMs);
         if (entry.atMs > sinceMs + PATIENCE_MS)
-          overtakings.push(fresh.filter((other) => overtakes(other, entry, sinceMs)).length);
+          overtakings.push(fresh.filter((other) => overtakes(other, late, sinceMs)).length);
       }
       holder = entry.who;
     }
@@ -60,10 +61,24 @@ function afterKills({ audit, fleet }: Ledger): Omit<Recoveries, "afterRestart"> 
 
 type Entry = Ledger["audit"][number];
 
-const overtakes = (other: Entry, late: Entry, sinceMs: number): boolean =>
+/** A job as it stood in line when it was claimed. */
+interface Turn {
+  readonly atMs: number;
+  readonly priority: number;
+  readonly dueMs: number;
+}
+
+const turnOf = ({ atMs, old }: Entry): Turn => ({
+  atMs,
+  priority: old?.priority ?? 0,
+  dueMs: old?.dueMs ?? 0,
+});
+
+const overtakes = (other: Turn, late: Turn, sinceMs: number): boolean =>
   other.atMs > sinceMs + PATIENCE_MS &&
   other.atMs < late.atMs &&
-  (other.old?.priority ?? 0) >= (late.old?.priority ?? 0);
+  other.priority >= late.priority &&
+  other.dueMs > late.dueMs;
 
 const isFirstLoss = ({ old }: Entry): boolean => old?.status === "running" && old.expired === 0;
 

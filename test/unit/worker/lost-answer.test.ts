@@ -67,10 +67,10 @@ test("the session is ended before its answer is given up: what the network still
     end = () => resolve([]);
   });
   const { fate, asked } = waitFor(() =>
-    asked.at(-1) === "end_backend" ? ended : session("idle", 1_500)(),
+    asked.at(-1) === "terminate_backend" ? ended : session("idle", 1_500)(),
   );
   await vi.advanceTimersByTimeAsync(3_500);
-  expect(asked).toEqual(["backend_state", "backend_state", "end_backend"]);
+  expect(asked).toEqual(["backend_state", "backend_state", "terminate_backend"]);
   expect(fate()).toBe("waiting");
   end();
   await vi.advanceTimersByTimeAsync(0);
