@@ -128,8 +128,16 @@ const lookColumns = `
   (select round(date_part('epoch', greatest(available_at, 'epoch')) * 1000000)::bigint from passed) as passed_us,
   (select id from passed) as passed_id, (select only_swept from passed) as passed_only_swept`;
 
+/**
+ * From so many jobs on, a claim sets a column of the ready index to what it is. Else, before a full page of that
+ * index is split, PostgreSQL looks for earlier versions of the rows to delete; but those that it finds are of
+ * this very statement, and stay: a tenth of the server's time, where rows find no room in their pages (ADR 0009).
+ */
+const MANY = 100;
+const splitsAtOnce = ", priority = priority";
+
 /** The common table expressions of a plain claim; its results are `claim` and `clock`. */
-const plainParts = `
+const plainParts = (isOfMany: boolean): string => `
   ${requestedPairs}, ${lease},
   due as materialized (
     select job.*
@@ -159,7 +167,7 @@ const plainParts = `
   passed as materialized (${passedOver}),
   claimed as (
     update {jobs} as job
-    set status = 'running', attempts = attempts + 1, lease_until = ${leaseEnd}, ${taken}
+    set status = 'running', attempts = attempts + 1, lease_until = ${leaseEnd}, ${taken}${isOfMany ? splitsAtOnce : ""}
     -- An array, not "in (select … limit …)": that may be run again for each row and take more.
     where id = any(array(select id from chosen))
     returning ${claimedColumns}, false as is_recovered
@@ -266,9 +274,18 @@ const sweepParts = `
   claim as (select * from claimed union all select * from recovered),
   clock as (select ${clockColumns}, (select is_on from sweep) as swept, ${lookColumns})`;
 
+/** The kinds of claims, each with a text of its own. */
+export type ClaimKind = "claim" | "claim_many" | "sweep";
+
+/** Which kind a request is of. */
+export function claimKind({ sweep, free, ahead }: ClaimRequest): ClaimKind {
+  if (sweep !== undefined) return "sweep";
+  return free + ahead >= MANY ? "claim_many" : "claim";
+}
+
 /** The parts of a statement that claim, for a statement of its own or one that settles too. */
-export function claimParts(isSweep: boolean): string {
-  return isSweep ? sweepParts : plainParts;
+export function claimParts(kind: ClaimKind): string {
+  return kind === "sweep" ? sweepParts : plainParts(kind === "claim_many");
 }
 
 /** The values that {@link requestedPairs} names. */

@@ -1,5 +1,5 @@
 import type { TableNames } from "../schema/table-names.js";
-import { type ClaimRequest, claimParts, claimValues } from "./claim-jobs.js";
+import { type ClaimRequest, claimKind, claimParts, claimValues } from "./claim-jobs.js";
 import { type ClaimAnswer, readClaim } from "./claimed-row.js";
 import type { Executor } from "./executor.js";
 import {
@@ -62,7 +62,7 @@ export function settleAndClaim(
 
 function nameOf(shape: SettleShape, request: ClaimRequest | undefined): string {
   const settles = [...shape.ways, ...(shape.recordsKeys ? ["keys"] : [])];
-  const claims = request === undefined ? [] : [request.sweep === undefined ? "claim" : "sweep"];
+  const claims = request === undefined ? [] : [claimKind(request)];
   return [...settles, ...claims].join("_");
 }
 
@@ -100,7 +100,7 @@ function textOf(shape: SettleShape, request: ClaimRequest | undefined): string {
   const settles = shape.ways.length > 0;
   const parts = [
     ...(settles ? [settleParts(shape)] : []),
-    ...(request === undefined ? [] : [claimParts(request.sweep !== undefined)]),
+    ...(request === undefined ? [] : [claimParts(claimKind(request))]),
   ];
   // One row of the clock, not its columns on every job's row: each value costs at both ends.
   const results: string[] = [];

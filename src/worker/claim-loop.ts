@@ -8,21 +8,24 @@ import type { ClaimRoom } from "./claim-room.js";
 import { jittered, monotonicMs } from "./clock.js";
 import { mayHaveBeenSent } from "./connection.js";
 import type { SettleBatch, SettleBuffer } from "./settle-buffer.js";
+import { createSettleLane } from "./settle-lane.js";
 import { isAnswered } from "./sql-errors.js";
 
 /**
  * Invariant: of each worker one claim is under way at a time, beside it one far
- * sweep that takes long, and one batch of outcomes; and what they carry is answered,
+ * sweep that takes long or one batch of outcomes; and what they carry is answered,
  * put back, or known to be lost before the next ones of their kind leave.
  */
+
+type Send = (task: SettleAndClaim) => Promise<SettleAndClaimAnswer>;
 
 export interface ClaimLoopOptions {
   readonly alarm: Alarm;
   readonly plan: ClaimPlan;
   readonly settles: SettleBuffer;
-  readonly send: (task: SettleAndClaim) => Promise<SettleAndClaimAnswer>;
-  /** The same on another connection, which a claim does not wait for. */
-  readonly sendBeside: (task: SettleAndClaim) => Promise<SettleAndClaimAnswer>;
+  readonly send: Send;
+  /** The same on another connection, if there is one, which a claim does not wait for. */
+  readonly sendBeside: Send | undefined;
   /** Gives back jobs of a claim whose answer was lost. */
   readonly releaseStrays: (pairs: readonly ClaimPair[]) => Promise<unknown>;
   /** The room for jobs; none while stopping. */
@@ -35,28 +38,28 @@ export interface ClaimLoopOptions {
 export interface ClaimLoop {
   /** Runs until `finish` has been called and everything is settled, or until `end` is called. */
   run(): Promise<void>;
+  /** Something changed that it may act on. */
+  notice(): void;
   finish(): void;
   /** Ends the loop once its statement has been answered. */
   end(): void;
 }
 
-/**
- * From so many outcomes on they travel beside the claim, not with it: a statement costs the
- * server 130 µs (ADR 0011), which is little against the work of two of its processes at once.
- */
-const BESIDE_FROM = 100;
 /** The first wait after an error, in milliseconds; it doubles with each further one. */
 const FIRST_RETRY_MS = 50;
 const MAX_RETRY_MS = 2_000;
 
 /** Creates the loop that claims and settles. */
 export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
-  const { alarm, plan, settles, emit } = options;
+  const { alarm, plan, settles, sendBeside, emit } = options;
   let isOver = false;
   let isFinishing = false;
   let failures = 0;
   let notBeforeMs = 0;
   let strayPairs: readonly ClaimPair[] = [];
+  let isClaiming = false;
+  /** When the first job is due again of those that were settled since the last claim left. */
+  let unseenDueMs = Number.POSITIVE_INFINITY;
   /** The far sweep that is under way beside other claims, and the slots that it may fill. */
   let sweep: Promise<void> | undefined;
   let slotsOfSweep = 0;
@@ -67,21 +70,18 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
     answer: SettleAndClaimAnswer,
     sentAtMs: number,
   ): void => {
-    failures = 0;
     settles.answered(batch, answer.unsettled);
     const nowMs = monotonicMs();
     if (request !== undefined && answer.claim !== undefined) {
       plan.learn(request, answer.claim, nowMs);
       options.onClaimed(answer.claim, sentAtMs);
     }
-    // After `learn`: a statement's claim does not see what its settling part writes.
-    plan.expect(nowMs + dueAgainInMs(batch));
+    // After `learn`: a claim does not see what is written by its own statement, or beside it.
+    unseenDueMs = Math.min(unseenDueMs, nowMs + dueAgainInMs(batch));
+    plan.expect(unseenDueMs);
   };
 
-  const fail = (what: string, error: unknown): void => {
-    failures += 1;
-    const retryInMs = jittered(Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** (failures - 1)));
-    notBeforeMs = monotonicMs() + retryInMs;
+  const report = (what: string, error: unknown, retryInMs: number): void => {
     // After the end nobody waits for it, and `worker.stopped` is to be the last event.
     if (isOver) return;
     emit?.({
@@ -90,6 +90,13 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
       error: eventError(error),
       retryInMs: Math.round(retryInMs),
     });
+  };
+
+  const fail = (what: string, error: unknown): void => {
+    failures += 1;
+    const retryInMs = jittered(Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** (failures - 1)));
+    notBeforeMs = monotonicMs() + retryInMs;
+    report(what, error, retryInMs);
   };
 
   const claimErrored = (request: ClaimRequest, error: unknown): void => {
@@ -106,6 +113,7 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
     const sentAtMs = monotonicMs();
     try {
       const answer = await by({ items: batch.map(({ item }) => item), request });
+      failures = 0;
       succeed(batch, request, answer, sentAtMs);
     } catch (error) {
       if (request !== undefined) claimErrored(request, error);
@@ -126,12 +134,35 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
   /** Leaves on the other connection; the loop goes on meanwhile, with the slots that are left. */
   const sweepBeside = (request: ClaimRequest): void => {
     slotsOfSweep = request.free;
-    sweep = send([], request, options.sendBeside).finally(() => {
+    sweep = send([], request, sendBeside).finally(() => {
       sweep = undefined;
       slotsOfSweep = 0;
       alarm.ring();
     });
   };
+
+  const settleBeside = async (by: Send, batch: SettleBatch): Promise<void> => {
+    const sentAtMs = monotonicMs();
+    try {
+      const answer = await by({ items: batch.map(({ item }) => item), request: undefined });
+      succeed(batch, undefined, answer, sentAtMs);
+    } catch (error) {
+      if (settles.errored(batch, error, true)) return;
+      // Claims go on, and what was put back goes with the next one.
+      report("settle", error, 0);
+      throw error;
+    } finally {
+      alarm.ring();
+    }
+  };
+
+  const lane =
+    sendBeside &&
+    createSettleLane({
+      settles,
+      send: (batch) => settleBeside(sendBeside, batch),
+      isWanted: () => isClaiming && sweep === undefined,
+    });
 
   const room = (): ClaimRoom => {
     const whole = options.room();
@@ -145,20 +176,19 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
 
   const mayClaim = (): boolean => strayPairs.length === 0 && !settles.hasRefused();
 
-  /** Sends what there is, in one statement or in two side by side; nothing when there is nothing. */
-  const dispatch = (
-    batch: SettleBatch,
-    request: ClaimRequest | undefined,
-  ): Promise<void> | undefined => {
-    const isOneOfTwo = batch.length >= BESIDE_FROM && sweep === undefined;
-    if (request !== undefined && isOneOfTwo) return sendBoth(batch, request);
-    return request !== undefined || batch.length > 0 ? send(batch, request) : undefined;
+  const claim = async (batch: SettleBatch, request: ClaimRequest): Promise<void> => {
+    isClaiming = true;
+    unseenDueMs = Number.POSITIVE_INFINITY;
+    const sent = send(batch, request);
+    lane?.notice();
+    await sent;
+    isClaiming = false;
   };
 
-  const sendBoth = async (batch: SettleBatch, request: ClaimRequest): Promise<void> => {
-    await Promise.all([send([], request), send(batch, undefined, options.sendBeside)]);
-    // Again, when both are answered: the claim may not have seen what was written beside it.
-    plan.expect(monotonicMs() + dueAgainInMs(batch));
+  /** What travels with a claim: many leave beside it, unless a sweep is there. */
+  const batchWith = (nowMs: number): SettleBatch => {
+    const isLeft = sweep === undefined && lane?.takesOver() === true;
+    return isLeft ? [] : (settles.take(nowMs, true) ?? []);
   };
 
   /** Until the next outcomes or the next claim are due, or something rings. */
@@ -177,16 +207,25 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
     const present = room();
     const request = nextRequest(nowMs, present);
     if (request !== undefined && plan.isBeside(request)) return sweepBeside(request);
-    const batch = settles.take(nowMs, request !== undefined) ?? [];
-    return dispatch(batch, request) ?? rest(nowMs, present);
+    if (request !== undefined) return claim(batchWith(nowMs), request);
+    const batch = settles.take(nowMs, false);
+    return batch === undefined ? rest(nowMs, present) : send(batch, undefined);
   };
 
   const isDone = (): boolean =>
-    settles.size() === 0 && strayPairs.length === 0 && sweep === undefined;
+    settles.size() === 0 &&
+    strayPairs.length === 0 &&
+    sweep === undefined &&
+    lane?.underWay() === undefined;
 
   return {
     async run() {
       while (!isOver && !(isFinishing && isDone())) await step();
+      await lane?.underWay();
+    },
+    notice() {
+      alarm.ring();
+      lane?.notice();
     },
     finish() {
       isFinishing = true;

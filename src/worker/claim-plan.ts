@@ -108,7 +108,9 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
       if (!wasBeside) {
         // One that is full of jobs it may not take must not be repeated at once.
         hasBacklog = answer.isFull && answer.jobs.length + answer.ended.length > 0;
-        nextPollMs = nowMs + Math.min(pollMs(), dueInMs(answer));
+        // While there was a backlog nobody asked what is due next.
+        const dueMs = request.wantsNextDue || hasBacklog ? dueInMs(answer) : 0;
+        nextPollMs = nowMs + Math.min(pollMs(), dueMs);
       }
       sweeps.learn(request, answer, nowMs, hasBacklog);
     },

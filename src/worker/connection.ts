@@ -133,7 +133,8 @@ export function createConnection(options: ConnectionOptions): Connection {
       );
       if (driver.hasOwnConnections && !throughPooler) {
         await withDeadline(deadlineMs, "session settings", made.script(sessionScript(deadlineMs)));
-        if (peer !== undefined) pid = await withDeadline(deadlineMs, "backend", backendOf(made));
+        const mayBeAskedAfter = peer !== undefined && made.transferredBytes !== undefined;
+        if (mayBeAskedAfter) pid = await withDeadline(deadlineMs, "backend", backendOf(made));
       }
       // The server's last word may come with its answer: nothing would tell of the loss again.
       if (fate.lost !== undefined) throw fate.lost;

@@ -10,8 +10,8 @@ export interface LookAhead {
 const REACH_MS = 50;
 /** Never more than this share of a lease, so that a waiting job cannot outlive its lease. */
 const LEASE_SHARE = 0.1;
-/** Two batches: one is run while the next is fetched. Beyond it a statement's own cost is spread thin enough. */
-const MAX_JOBS = 400;
+/** Twice what a claim fetches well, since the next one leaves when half of it has started; more drains no faster (ADR 0011). */
+const MAX_JOBS = 800;
 /** How much payload text may wait, in characters. */
 const MAX_PAYLOAD_LENGTH = 4_000_000;
 /**

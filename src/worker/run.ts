@@ -113,10 +113,11 @@ export function createRun(options: RunOptions): Run {
       emit,
     }),
     yields: () => plan.yields(),
-    onChange: alarm.ring,
+    onChange: () => loop.notice(),
     onClaimed: arrivals.observe,
     emit,
   });
+  const hasOtherConnection = options.driver.hasOwnConnections && !settings.throughPooler;
   const plan = createClaimPlan({
     workerId,
     queues: settings.queues,
@@ -124,7 +125,7 @@ export function createRun(options: RunOptions): Run {
     leaseMs: leases.commonMs,
     leaseMsByName: leases.exceptions,
     pollIntervalMs: settings.pollIntervalMs,
-    hasOtherConnection: options.driver.hasOwnConnections && !settings.throughPooler,
+    hasOtherConnection,
     pollsClosely: () => wakeUp?.pollsClosely() ?? arrivals.isFrequent(),
   });
   const settleAndClaimJobs = settleAndClaim(tables);
@@ -135,7 +136,7 @@ export function createRun(options: RunOptions): Run {
     settles: holdings.settles,
     send: (task) => settleAndClaimJobs(main, task),
     // It has little to do while there is much to settle; behind a pooler nobody listens on it.
-    sendBeside: (task) => settleAndClaimJobs(settings.throughPooler ? main : listen, task),
+    sendBeside: hasOtherConnection ? (task) => settleAndClaimJobs(listen, task) : undefined,
     releaseStrays: (pairs) => releaseStrayJobs(main, { workerId, pairs, held: holdings.ids() }),
     room: holdings.room,
     onClaimed(answer, sentAtMs) {

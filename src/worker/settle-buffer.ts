@@ -51,7 +51,7 @@ export interface SettleBuffer {
 /** How long an outcome waits for others, or after an answer for a claim to travel with, in milliseconds. */
 const GATHER_MS = 2;
 /** The most outcomes in one statement. */
-const MAX_BATCH = 250;
+const MAX_BATCH = 500;
 /** How long a locked row is left alone before it is tried again, in milliseconds. */
 const BUSY_MS = 25;
 

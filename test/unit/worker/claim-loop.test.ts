@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { z } from "zod";
+import type { QueueEvent } from "../../../src/instrumentation/instrumentation.js";
 import type { ClaimPair, ClaimRequest } from "../../../src/queries/claim-jobs.js";
 import { defineJob } from "../../../src/registry/define-job.js";
 import { createAlarm } from "../../../src/worker/alarm.js";
@@ -97,6 +98,7 @@ async function travelling(outcomes: number) {
   const { loop, settles } = createLoop(request, {
     async send({ items }) {
       sent.withClaim += items.length;
+      await new Promise((resolve) => setTimeout(resolve, 20));
       loop.end();
       return answer;
     },
@@ -116,6 +118,41 @@ async function travelling(outcomes: number) {
 test("few outcomes travel with the claim, many beside it", async () => {
   expect(await travelling(99)).toEqual({ withClaim: 99, beside: 0 });
   expect(await travelling(100)).toEqual({ withClaim: 0, beside: 100 });
+});
+
+test("where there is no other connection, all outcomes travel with the claim", async () => {
+  const sent: number[] = [];
+  const { loop, settles } = createLoop(request, {
+    async send({ items }) {
+      sent.push(items.length);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      loop.end();
+      return { unsettled: new Map(), claim: undefined };
+    },
+    sendBeside: undefined,
+  });
+  for (let id = 1; id <= 300; id += 1) settles.add(heldJob(id), { kind: "snooze", delayMs: 400 });
+  await loop.run();
+  expect(sent).toEqual([300]);
+});
+
+test("outcomes that could not be written beside a claim go with the next one", async () => {
+  const events: QueueEvent[] = [];
+  const sent: number[] = [];
+  const { loop, settles } = createLoop(request, {
+    async send({ items }) {
+      sent.push(items.length);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      if (sent.length === 2) loop.end();
+      return { unsettled: new Map(), claim: undefined };
+    },
+    sendBeside: () => Promise.reject(new Error("Connection terminated")),
+    emit: (event) => void events.push(event),
+  });
+  for (let id = 1; id <= 100; id += 1) settles.add(heldJob(id), { kind: "snooze", delayMs: 400 });
+  await loop.run();
+  expect(sent).toEqual([0, 100]);
+  expect(events).toMatchObject([{ type: "statement.errored", statement: "settle", retryInMs: 0 }]);
 });
 
 test("a retry written beside a claim is expected even where the claim is answered last", async () => {
