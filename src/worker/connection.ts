@@ -133,8 +133,7 @@ export function createConnection(options: ConnectionOptions): Connection {
       );
       if (driver.hasOwnConnections && !throughPooler) {
         await withDeadline(deadlineMs, "session settings", made.script(sessionScript(deadlineMs)));
-        const mayBeAskedAfter = peer !== undefined && made.transferredBytes !== undefined;
-        if (mayBeAskedAfter) pid = await withDeadline(deadlineMs, "backend", backendOf(made));
+        if (peer !== undefined) pid = await withDeadline(deadlineMs, "backend", backendOf(made));
       }
       // The server's last word may come with its answer: nothing would tell of the loss again.
       if (fate.lost !== undefined) throw fate.lost;
@@ -228,8 +227,9 @@ const bytesOf = ({ text, values }: Statement): number =>
     text.length,
   );
 
-/** Behind a pooler the protocol's own number is the pooler's, so the session is asked. */
-async function backendOf(link: DriverConnection): Promise<number> {
+/** Behind a pooler the protocol's own number is the pooler's, so the session is asked; only where bytes are counted is it of use. */
+async function backendOf(link: DriverConnection): Promise<number | undefined> {
+  if (link.transferredBytes === undefined) return undefined;
   const [row] = await link.query(BACKEND, false);
   return Number(row?.["pid"]);
 }
