@@ -7,7 +7,7 @@ import { integerList, textList } from "./list-literals.js";
  * lease version. The row lock lasts for this statement only; from then on the
  * lease decides who may run the job, and the version who may settle it.
  *
- * No column that is written here is in any index (ADR 0009), so a claim leaves
+ * No column that is changed here is in any index (ADR 0009), so a claim leaves
  * no dead index entries behind; and no claim looks below its floor, so those
  * that settling leaves are not walked again (ADR 0010).
  */
@@ -129,7 +129,7 @@ const lookColumns = `
   (select id from passed) as passed_id, (select only_swept from passed) as passed_only_swept`;
 
 /**
- * From so many jobs on, a claim sets a column of the ready index to what it is. Else, before a full page of that
+ * From so many jobs on, a claim under backlog sets a column of the ready index to what it is. Else, before a full page of that
  * index is split, PostgreSQL looks for earlier versions of the rows to delete; but those that it finds are of
  * this very statement, and stay: a tenth of the server's time, where rows find no room in their pages (ADR 0009).
  */
@@ -278,9 +278,10 @@ const sweepParts = `
 export type ClaimKind = "claim" | "claim_many" | "sweep";
 
 /** Which kind a request is of. */
-export function claimKind({ sweep, free, ahead }: ClaimRequest): ClaimKind {
+export function claimKind({ sweep, free, ahead, wantsNextDue }: ClaimRequest): ClaimKind {
   if (sweep !== undefined) return "sweep";
-  return free + ahead >= MANY ? "claim_many" : "claim";
+  // Without a backlog a claim asks what is due next, and finds few, however many it has room for.
+  return free + ahead >= MANY && !wantsNextDue ? "claim_many" : "claim";
 }
 
 /** The parts of a statement that claim, for a statement of its own or one that settles too. */

@@ -13,8 +13,8 @@ import { isAnswered } from "./sql-errors.js";
 
 /**
  * Invariant: of each worker one claim is under way at a time, beside it one far
- * sweep that takes long or one batch of outcomes; and what they carry is answered,
- * put back, or known to be lost before the next ones of their kind leave.
+ * sweep that takes long and one batch of outcomes, one after the other; and what they carry
+ * is answered, put back, or known to be lost before the next ones of their kind leave.
  */
 
 type Send = (task: SettleAndClaim) => Promise<SettleAndClaimAnswer>;
@@ -185,6 +185,10 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
     isClaiming = false;
   };
 
+  /** Behind a batch that hangs, a sweep would hang too, with the slots that it is to fill. */
+  const leavesBeside = (request: ClaimRequest): boolean =>
+    plan.isBeside(request) && lane?.isSlow() !== true;
+
   /** What travels with a claim: many leave beside it, unless a sweep is there. */
   const batchWith = (nowMs: number): SettleBatch => {
     const isLeft = sweep === undefined && lane?.takesOver() === true;
@@ -206,7 +210,7 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
     if (strayPairs.length > 0 && sweep === undefined) return tidy(strayPairs);
     const present = room();
     const request = nextRequest(nowMs, present);
-    if (request !== undefined && plan.isBeside(request)) return sweepBeside(request);
+    if (request !== undefined && leavesBeside(request)) return sweepBeside(request);
     if (request !== undefined) return claim(batchWith(nowMs), request);
     const batch = settles.take(nowMs, false);
     return batch === undefined ? rest(nowMs, present) : send(batch, undefined);

@@ -135,8 +135,10 @@ export function createSettleBuffer(options: SettleBufferOptions): SettleBuffer {
       waiting.push({ held, outcome, item, isResent: false, isReduced: false, notBeforeMs: 0 });
     },
     take(nowMs, hurries) {
-      const refused = split.shift();
-      if (refused !== undefined) return stillOurs(refused);
+      for (let part = split.shift(); part !== undefined; part = split.shift()) {
+        const refused = stillOurs(part);
+        if (refused.length > 0) return refused;
+      }
       if (!hurries && nowMs < nextMs()) return undefined;
       const batch: Settling[] = [];
       const later: Settling[] = [];

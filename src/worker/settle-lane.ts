@@ -10,6 +10,8 @@ export interface SettleLane {
   notice(): void;
   /** Whether what has gathered is to leave this way, so that the next claim goes without it. */
   takesOver(): boolean;
+  /** Whether a batch has been under way for longer than one takes: the connection may hang. */
+  isSlow(): boolean;
   /** Resolves when nothing is under way any more; undefined if nothing is. */
   underWay(): Promise<void> | undefined;
 }
@@ -29,6 +31,8 @@ export interface SettleLaneOptions {
 const FROM = 100;
 /** When so many wait, they come in faster than they are written here: the claims help. */
 const FLOOD = 1_000;
+/** A batch that takes longer than this is slow, in milliseconds: 2 to 8 are usual. */
+const SLOW_MS = 100;
 /** How long outcomes travel with the claims after an error on this connection, in milliseconds. */
 const PAUSE_MS = 500;
 
@@ -37,6 +41,7 @@ export function createSettleLane({ settles, send, isWanted }: SettleLaneOptions)
   let underWay: Promise<void> | undefined;
   let isScheduled = false;
   let notBeforeMs = 0;
+  let sentAtMs = 0;
 
   const isWorthIt = (): boolean =>
     settles.size() >= FROM && !settles.hasRefused() && monotonicMs() >= notBeforeMs;
@@ -45,25 +50,33 @@ export function createSettleLane({ settles, send, isWanted }: SettleLaneOptions)
     isWanted() && isWorthIt() ? settles.take(monotonicMs(), true) : undefined;
 
   const leave = async (): Promise<void> => {
-    for (let batch = next(); batch !== undefined; batch = next())
+    for (let batch = next(); batch !== undefined; batch = next()) {
+      sentAtMs = monotonicMs();
       await send(batch).catch(() => {
         notBeforeMs = monotonicMs() + jittered(PAUSE_MS);
       });
+    }
   };
 
-  return {
-    notice() {
-      if (underWay !== undefined || isScheduled || !isWanted() || !isWorthIt()) return;
-      isScheduled = true;
-      // What ends in this turn of the event loop goes along.
-      setImmediate(() => {
-        isScheduled = false;
-        underWay = leave().finally(() => {
-          underWay = undefined;
-        });
+  const notice = (): void => {
+    if (underWay !== undefined || isScheduled || !isWanted() || !isWorthIt()) return;
+    isScheduled = true;
+    // What ends in this turn of the event loop goes along.
+    setImmediate(() => {
+      isScheduled = false;
+      underWay = leave().finally(() => {
+        underWay = undefined;
+        notice();
       });
-    },
-    takesOver: () => isWorthIt() && settles.size() < FLOOD,
+    });
+  };
+
+  const isSlow = (): boolean => underWay !== undefined && monotonicMs() - sentAtMs > SLOW_MS;
+
+  return {
+    notice,
+    takesOver: () => isWorthIt() && settles.size() < FLOOD && !isSlow(),
+    isSlow,
     underWay: () => underWay,
   };
 }

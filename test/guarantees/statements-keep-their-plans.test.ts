@@ -82,6 +82,10 @@ const STATEMENTS: readonly (readonly [
 ])[] = [
   ["claim", (executor) => run(executor, { items: [], request: request() })],
   [
+    "claim under backlog",
+    (executor) => run(executor, { items: [], request: { ...request(), wantsNextDue: false } }),
+  ],
+  [
     "claim above a floor",
     (executor) => run(executor, { items: [], request: request({ floorAgoMs: 60_000 }) }),
   ],

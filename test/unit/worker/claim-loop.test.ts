@@ -19,6 +19,7 @@ const pair: ClaimPair = { queue: "default", priority: 5, floor: { atUs: 7_000_00
 const room = { free: 1, ahead: 0, holdsSuspect: false };
 const sweep = { reachMs: 10_000, exclusive: false, suspects: 1 };
 
+const NEVER = Number.POSITIVE_INFINITY;
 const request = claimRequest({ pairs: [pair], free: 1 });
 
 type LoopOptions = Parameters<typeof createClaimLoop>[0];
@@ -118,6 +119,46 @@ async function travelling(outcomes: number) {
 test("few outcomes travel with the claim, many beside it", async () => {
   expect(await travelling(99)).toEqual({ withClaim: 99, beside: 0 });
   expect(await travelling(100)).toEqual({ withClaim: 0, beside: 100 });
+});
+
+test("what a batch beside writes is waited for before the loop ends, and sent again if it errors", async () => {
+  const sent: string[] = [];
+  const { loop, settles } = createLoop(request, {
+    async send({ items, request: asked }) {
+      sent.push(`${asked === undefined ? "settle" : "claim"} ${items.length}`);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      return { unsettled: new Map(), claim: undefined };
+    },
+    async sendBeside({ items }) {
+      sent.push(`beside ${items.length}`);
+      loop.finish();
+      hasRoom = false;
+      await new Promise((resolve) => setTimeout(resolve, 60));
+      throw new Error("Connection terminated");
+    },
+    plan: planFor(request, { next: () => (hasRoom ? request : undefined), nextMs: () => NEVER }),
+  });
+  let hasRoom = true;
+  for (let id = 1; id <= 100; id += 1) settles.add(heldJob(id), { kind: "snooze", delayMs: 400 });
+  await loop.run();
+  expect(sent).toEqual(["claim 0", "beside 100", "settle 100"]);
+  expect(settles.size()).toBe(0);
+});
+
+test("a retry is expected until a claim has left after it was written, and no longer", async () => {
+  const expected: number[] = [];
+  let claims = 0;
+  const { loop, settles } = createLoop(request, {
+    async send() {
+      claims += 1;
+      if (claims === 3) loop.end();
+      return { unsettled: new Map(), claim: claimAnswer() };
+    },
+    plan: planFor(request, { expect: (dueMs) => void expected.push(dueMs) }),
+  });
+  settles.add(heldJob(1), { kind: "snooze", delayMs: 400 });
+  await loop.run();
+  expect(expected.map(Number.isFinite)).toEqual([true, false, false]);
 });
 
 test("where there is no other connection, all outcomes travel with the claim", async () => {

@@ -131,3 +131,15 @@ test("what was lost while it waited does not leave", () => {
   expect(settles.take(0, true)).toBeUndefined();
   expect(settles.size()).toBe(0);
 });
+
+test("a part of a refused batch of which all was lost is passed over", () => {
+  const { settles } = buffer();
+  const jobs = [1, 2, 3, 4].map(held);
+  for (const job of jobs) settles.add(job, done);
+  settles.errored(settles.take(0, true) ?? [], violation("22P05"), true);
+  for (const job of jobs.slice(0, 2)) job.phase = "over";
+  expect(settles.take(0, true)?.map(({ held: { job } }) => job.id)).toEqual([3, 4]);
+  for (const job of jobs) job.phase = "over";
+  settles.errored([], violation("22P05"), false);
+  expect(settles.take(0, true)).toBeUndefined();
+});

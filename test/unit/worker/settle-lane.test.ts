@@ -33,9 +33,10 @@ function createLane() {
             settles.answered(batch, new Map());
             resolve();
           },
+          // As the claim loop does it: what is sent on in parts is no error of the connection.
           error(error) {
-            settles.errored(batch, error, true);
-            reject(error);
+            if (settles.errored(batch, error, true)) resolve();
+            else reject(error);
           },
         });
       });
@@ -116,6 +117,21 @@ test("after an error it leaves outcomes to the claims for a while", async () => 
   lane.notice();
   await turn();
   expect(sent).toEqual([100]);
+});
+
+test("a batch that hangs holds up no others: they travel with the claims", async () => {
+  const { lane, answers, end } = createLane();
+  end(100);
+  await turn();
+  end(100);
+  expect(lane.takesOver()).toBe(true);
+  expect(lane.isSlow()).toBe(false);
+  await new Promise((resolve) => setTimeout(resolve, 150));
+  expect(lane.isSlow()).toBe(true);
+  expect(lane.takesOver()).toBe(false);
+  answers[0]?.ok();
+  await turn();
+  expect(lane.isSlow()).toBe(false);
 });
 
 test("nothing leaves while a batch that the server refused is sent in parts", async () => {
