@@ -5,7 +5,7 @@ import { integerList } from "./list-literals.js";
 import { template } from "./template.js";
 
 /** How many rows of each queue and priority are looked at: a claim takes from the first ones. */
-const REACH = 4_000;
+const REACH = 2_000;
 
 const text = `
   with ${requestedPairs},
