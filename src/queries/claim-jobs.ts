@@ -52,8 +52,8 @@ export interface ClaimRequest {
   readonly sweep: Sweep | undefined;
   /** Whether to look at one job more than is wanted, to see whether it is passed over. */
   readonly peeks: boolean;
-  /** Whether to answer when the next job becomes due. */
-  readonly wantsNextDue: boolean;
+  /** Whether the last claim left due jobs behind: this one is likely to find as many as it asks for. */
+  readonly hasBacklog: boolean;
 }
 
 /** What makes a row claimable at all, shared by every part that looks for one. */
@@ -98,7 +98,8 @@ const claimedColumns = `
   ) end as is_processed`;
 
 const nextDue = `
-  case when $wants_next_due::boolean then (
+  -- Under a backlog the next claim follows at once, unless this one was the last of it.
+  case when not $has_backlog::boolean or (select count(*) from ranked) < $wanted::int then (
     select round(date_part('epoch', min(next.available_at)) * 1000000)::bigint
     from request cross join lateral (
       select available_at from {jobs}
@@ -278,10 +279,10 @@ const sweepParts = `
 export type ClaimKind = "claim" | "claim_many" | "sweep";
 
 /** Which kind a request is of. */
-export function claimKind({ sweep, free, ahead, wantsNextDue }: ClaimRequest): ClaimKind {
+export function claimKind({ sweep, free, ahead, hasBacklog }: ClaimRequest): ClaimKind {
   if (sweep !== undefined) return "sweep";
-  // Without a backlog a claim asks what is due next, and finds few, however many it has room for.
-  return free + ahead >= MANY && !wantsNextDue ? "claim_many" : "claim";
+  // Without a backlog it finds few, however many it has room for.
+  return hasBacklog && free + ahead >= MANY ? "claim_many" : "claim";
 }
 
 /** The parts of a statement that claim, for a statement of its own or one that settles too. */
@@ -311,7 +312,7 @@ export function claimValues(request: ClaimRequest, tables: TableNames): Record<s
     wanted: request.free + request.ahead,
     seen: request.free + request.ahead + (request.peeks ? 1 : 0),
     free: request.free,
-    wants_next_due: request.wantsNextDue,
+    has_backlog: request.hasBacklog,
     exclusive: sweep?.exclusive ?? false,
     suspects: sweep?.suspects ?? 0,
     reach_ms: sweep?.reachMs ?? null,

@@ -95,7 +95,7 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
         leaseMsByName: options.leaseMsByName,
         sweep,
         peeks: sweep !== undefined || yields(),
-        wantsNextDue: !hasBacklog,
+        hasBacklog,
       };
     },
     nextMs,
@@ -108,9 +108,7 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
       if (!wasBeside) {
         // One that is full of jobs it may not take must not be repeated at once.
         hasBacklog = answer.isFull && answer.jobs.length + answer.ended.length > 0;
-        // While there was a backlog nobody asked what is due next.
-        const dueMs = request.wantsNextDue || hasBacklog ? dueInMs(answer) : 0;
-        nextPollMs = nowMs + Math.min(pollMs(), dueMs);
+        nextPollMs = nowMs + Math.min(pollMs(), dueInMs(answer));
       }
       sweeps.learn(request, answer, nowMs, hasBacklog);
     },

@@ -83,7 +83,7 @@ const STATEMENTS: readonly (readonly [
   ["claim", (executor) => run(executor, { items: [], request: request() })],
   [
     "claim under backlog",
-    (executor) => run(executor, { items: [], request: { ...request(), wantsNextDue: false } }),
+    (executor) => run(executor, { items: [], request: { ...request(), hasBacklog: true } }),
   ],
   [
     "claim above a floor",
@@ -170,7 +170,7 @@ function request(options: { floorAgoMs?: number; reachMs?: number | null } = {})
     leaseMsByName: { report: 60_000 },
     sweep: reachMs === undefined ? undefined : { reachMs, exclusive: true, suspects: 1 },
     peeks: true,
-    wantsNextDue: true,
+    hasBacklog: false,
   };
 }
 

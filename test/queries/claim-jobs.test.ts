@@ -125,11 +125,20 @@ describe("a claim", () => {
 
   test("leaves alone what is not due, and tells when it will be", async () => {
     await seed(1, -60);
-    const answer = await claim({ wantsNextDue: true });
+    const answer = await claim({ hasBacklog: false });
     expect(answer.jobs).toEqual([]);
     const dueInMs = ((answer.nextDueUs ?? 0) - answer.nowUs) / 1_000;
     expect(dueInMs).toBeGreaterThan(50_000);
     expect(dueInMs).toBeLessThanOrEqual(60_000);
+  });
+
+  test("under a backlog tells when the next job is due only where it finds fewer than it wants: the last of it", async () => {
+    await seed(2, 5);
+    await seed(1, -60);
+    expect((await claim({ free: 1, hasBacklog: true })).nextDueUs).toBeNull();
+    const { jobs, nextDueUs } = await claim({ free: 2, hasBacklog: true });
+    expect(jobs).toHaveLength(1);
+    expect(nextDueUs).not.toBeNull();
   });
 
   test("leaves alone names that this worker does not know", async () => {

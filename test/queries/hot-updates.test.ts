@@ -56,7 +56,12 @@ test("at least 95 % of claims and renewals touch no index, with the optional set
   for (let taken = 0; taken < JOBS; taken += BATCH) {
     const { claim } = await run(executor, {
       items: [],
-      request: claimRequest({ workerId: "host:12345:abcdef012345", names: ["note"], free: BATCH }),
+      request: claimRequest({
+        workerId: "host:12345:abcdef012345",
+        names: ["note"],
+        free: BATCH,
+        hasBacklog: true,
+      }),
     });
     held.push(...(claim?.jobs ?? []));
   }

@@ -47,6 +47,6 @@ export const claimRequest = (change: Partial<ClaimRequest> = {}): ClaimRequest =
   leaseMsByName: {},
   sweep: undefined,
   peeks: false,
-  wantsNextDue: false,
+  hasBacklog: false,
   ...change,
 });

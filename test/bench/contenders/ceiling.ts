@@ -47,7 +47,7 @@ export function open(options: ContenderOptions): Contender {
           leaseMsByName: {},
           sweep: undefined,
           peeks: false,
-          wantsNextDue: false,
+          hasBacklog: true,
         },
       });
       const jobs = answer.claim?.jobs ?? [];

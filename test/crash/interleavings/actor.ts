@@ -69,7 +69,7 @@ export const claims =
         leaseMsByName: {},
         sweep: { reachMs: null, exclusive: false, suspects: 1 },
         peeks: false,
-        wantsNextDue: false,
+        hasBacklog: false,
       },
     });
     const [job] = claim?.jobs ?? [];

@@ -189,5 +189,5 @@ const claimRequest = ({ free, ahead, sweeps, suspects }: Claim) => ({
   leaseMsByName: {},
   sweep: sweeps ? { reachMs: null, exclusive: false, suspects } : undefined,
   peeks: sweeps,
-  wantsNextDue: false,
+  hasBacklog: false,
 });

@@ -55,19 +55,6 @@ describe("a plan that polls once a minute", () => {
     expect(plan.nextMs(room)).toBeGreaterThanOrEqual(60_000);
   });
 
-  test("asks when the next job is due once a backlog has ended, in which nobody asked", () => {
-    const plan = createPlan();
-    const jobs = [claimedJob()];
-    const full = claimAnswer({ hasSwept: true, isFull: true, jobs });
-    claim(plan, 0, full);
-    expect(plan.nextMs(room)).toBe(0);
-    const last = plan.next(1, room);
-    expect(last?.wantsNextDue).toBe(false);
-    if (last !== undefined) plan.learn(last, claimAnswer({ jobs }), 2);
-    expect(plan.nextMs(room)).toBe(2);
-    expect(plan.next(2, room)?.wantsNextDue).toBe(true);
-  });
-
   test("owes a look for a wake-up that came while a claim was under way", () => {
     const plan = createPlan();
     const request = plan.next(0, room);
