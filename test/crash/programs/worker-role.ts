@@ -44,7 +44,9 @@ export async function runWorker(surroundings: Surroundings): Promise<void> {
     // Nothing of it is worth a stop in good order.
     process.on("SIGTERM", () => process.exit(0));
     journal.write({ what: "ready", who });
-    return runNaiveQueue(pools, { who, slots: level.concurrency, handlers, versions });
+    // It never gives a poison job up: whoever is watched in the end would be killed by it, or not, by chance.
+    const { poison: _, ...spared } = handlers;
+    return runNaiveQueue(pools, { who, slots: level.concurrency, handlers: spared, versions });
   }
   const instrumentation: Instrumentation = {
     event(event) {
