@@ -1,19 +1,10 @@
 import { expect, test } from "vitest";
-import { z } from "zod";
 import type { QueueEvent } from "../../../src/instrumentation/instrumentation.js";
 import type { ClaimPair, ClaimRequest } from "../../../src/queries/claim-jobs.js";
-import { defineJob } from "../../../src/registry/define-job.js";
 import { createAlarm } from "../../../src/worker/alarm.js";
 import { createClaimLoop } from "../../../src/worker/claim-loop.js";
-import { type HeldJob, holdJob } from "../../../src/worker/held-job.js";
-import { createSettleBuffer } from "../../../src/worker/settle-buffer.js";
-import { claimAnswer, claimedJob, claimRequest } from "../../support/claims.js";
-
-function heldJob(id: number): HeldJob {
-  const held = holdJob(claimedJob({ id }), defineJob({ payload: z.object({}) }), 0);
-  held.phase = "ending";
-  return held;
-}
+import { claimAnswer, claimRequest } from "../../support/claims.js";
+import { heldJob, quietBuffer } from "../../support/outcomes.js";
 
 const pair: ClaimPair = { queue: "default", priority: 5, floor: { atUs: 7_000_000, id: 3 } };
 const room = { free: 1, ahead: 0, holdsSuspect: false };
@@ -54,13 +45,7 @@ function planWithSweep(far: ClaimRequest): LoopOptions["plan"] {
 }
 
 function createLoop(asked: ClaimRequest, given: Pick<LoopOptions, "send"> & Partial<LoopOptions>) {
-  const settles = createSettleBuffer({
-    retention: "keep",
-    isBusy: () => false,
-    onSettled: () => undefined,
-    onLost: () => undefined,
-    emit: undefined,
-  });
+  const settles = quietBuffer();
   const loop = createClaimLoop({
     alarm: createAlarm(),
     plan: planFor(asked),

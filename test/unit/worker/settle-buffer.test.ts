@@ -1,19 +1,8 @@
 import type { QueueEvent } from "drizzle-queue";
 import { expect, test } from "vitest";
-import { z } from "zod";
 import type { SettleAnswer } from "../../../src/queries/settle-jobs.js";
-import { defineJob } from "../../../src/registry/define-job.js";
-import { type HeldJob, holdJob } from "../../../src/worker/held-job.js";
 import { createSettleBuffer } from "../../../src/worker/settle-buffer.js";
-import { claimedJob } from "../../support/claims.js";
-
-const definition = defineJob({ payload: z.object({}) });
-
-function held(id: number): HeldJob {
-  const job = holdJob(claimedJob({ id }), definition, 0);
-  job.phase = "ending";
-  return job;
-}
+import { heldJob as held } from "../../support/outcomes.js";
 
 function buffer(retention: "keep" | 0 = "keep") {
   const settled: number[] = [];

@@ -1,13 +1,8 @@
 import { expect, test } from "vitest";
-import { z } from "zod";
-import { defineJob } from "../../../src/registry/define-job.js";
-import { holdJob } from "../../../src/worker/held-job.js";
-import { createSettleBuffer } from "../../../src/worker/settle-buffer.js";
 import { createSettleLane } from "../../../src/worker/settle-lane.js";
-import { claimedJob } from "../../support/claims.js";
+import { heldJob, quietBuffer } from "../../support/outcomes.js";
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-const definition = defineJob({ payload: z.object({}) });
 
 /** A lane whose statements are answered when the test says so. */
 function createLane() {
@@ -15,13 +10,7 @@ function createLane() {
   const answers: { readonly ok: () => void; readonly error: (error: Error) => void }[] = [];
   const state = { isWanted: true };
   let id = 0;
-  const settles = createSettleBuffer({
-    retention: "keep",
-    isBusy: () => false,
-    onSettled: () => undefined,
-    onLost: () => undefined,
-    emit: undefined,
-  });
+  const settles = quietBuffer();
   const lane = createSettleLane({
     settles,
     isWanted: () => state.isWanted,
@@ -44,9 +33,7 @@ function createLane() {
   });
   const end = (count: number): void => {
     for (let ended = 0; ended < count; ended += 1) {
-      const held = holdJob(claimedJob({ id: ++id }), definition, 0);
-      held.phase = "ending";
-      settles.add(held, { kind: "done", result: null, by: "handler" });
+      settles.add(heldJob(++id), { kind: "done", result: null, by: "handler" });
       lane.notice();
     }
   };
