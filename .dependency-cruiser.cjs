@@ -10,7 +10,7 @@ const rooms = {
   worker: {
     rooms: ["maintenance", "queries", "registry", "instrumentation"],
     // Which tables the queue's statements are for is part of what a queue hands to its worker.
-    files: ["schema/table-names"],
+    files: ["schema/table-names", "schema/job-states"],
     // Loaded only by the driver of an app whose database runs on it.
     npm: ["postgres"],
   },

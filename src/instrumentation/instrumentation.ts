@@ -97,7 +97,14 @@ export type QueueEvent =
       readonly role: ConnectionRole;
       readonly afterMs: number;
     }
-  | { readonly type: "event_loop.blocked"; readonly blockedMs: number };
+  | { readonly type: "event_loop.blocked"; readonly blockedMs: number }
+  | {
+      /** Jobs that had outlived their retention were deleted. */
+      readonly type: "jobs.pruned";
+      readonly outcome: "done" | "failed" | "cancelled";
+      readonly count: number;
+    }
+  | { readonly type: "processed_keys.pruned"; readonly count: number };
 
 /** Receives every event; tracing, metrics and logging are implementations of it. */
 export interface Instrumentation {

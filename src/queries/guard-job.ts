@@ -47,12 +47,15 @@ const textWithKey = `
  */
 export function guardJob(
   tables: TableNames,
+  processedKeysMs: number | null = null,
 ): (executor: Executor, attempt: GuardedAttempt) => Promise<GuardAnswer> {
   const withKey = template("guard_with_key", textWithKey, tables);
   const withoutKey = template("guard", textWithoutKey, tables);
   return async (executor, { id, leaseVersion, hasKey, result }) => {
     const prepared = hasKey ? withKey : withoutKey;
-    const [row] = await executor.run(prepared.bind({ id, version: leaseVersion, result }));
+    const [row] = await executor.run(
+      prepared.bind({ id, version: leaseVersion, result, processed_keys_ms: processedKeysMs }),
+    );
     if (row === undefined) return { kind: "lost" };
     if (row["recorded"] === false) return { kind: "already_processed" };
     // Neither yes nor no: a driver that renames or parses differently must not pass for an answer.

@@ -37,6 +37,7 @@ export interface SettleAndClaimAnswer {
  */
 export function settleAndClaim(
   tables: TableNames,
+  processedKeysMs: number | null = null,
 ): (executor: Executor, task: SettleAndClaim) => Promise<SettleAndClaimAnswer> {
   const templates = new Map<string, Template>();
   return async (executor, { items, request }) => {
@@ -49,7 +50,7 @@ export function settleAndClaim(
     }
     const rows = await executor.run(
       prepared.bind({
-        ...(items.length > 0 && settleValues(items)),
+        ...(items.length > 0 && settleValues(items, processedKeysMs)),
         ...(request !== undefined && claimValues(request, tables)),
       }),
     );

@@ -178,8 +178,11 @@ export function settleParts({ ways, recordsKeys }: SettleShape): string {
 }
 
 /** The values that {@link settleParts} names. */
-export function settleValues(items: readonly SettleItem[]): Record<string, Value> {
-  const values: Record<string, Value> = {};
+export function settleValues(
+  items: readonly SettleItem[],
+  processedKeysMs: number | null,
+): Record<string, Value> {
+  const values: Record<string, Value> = { processed_keys_ms: processedKeysMs };
   for (const way of WAYS) {
     const ofWay = items.filter((item) => item.settlement.way === way);
     values[`${way}_ids`] = integerList(ofWay.map((item) => item.id));

@@ -4,5 +4,8 @@ export const JOB_STATES = ["queued", "running", "done", "failed", "cancelled"] a
 /** A job's state: waiting or due, held by a worker, or ended in one of three ways. */
 export type JobState = (typeof JOB_STATES)[number];
 
+/** The final states. */
+export const JOB_OUTCOMES = ["done", "failed", "cancelled"] as const satisfies JobState[];
+
 /** A final state; it is what the column `outcome` holds once a job has ended. */
-export type JobOutcome = Extract<JobState, "done" | "failed" | "cancelled">;
+export type JobOutcome = (typeof JOB_OUTCOMES)[number];

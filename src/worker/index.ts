@@ -10,5 +10,5 @@ export {
   type Handlers,
 } from "./handlers.js";
 export { type ConsoleLogger, logEvents, type PinoLogger } from "./log-events.js";
-export type { DoneRetention } from "./settlement.js";
+export type { Days, Retention } from "./retention.js";
 export type { WorkerSettings } from "./worker-options.js";

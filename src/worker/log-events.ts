@@ -39,6 +39,8 @@ const LEVELS: Readonly<Record<QueueEvent["type"], Level>> = {
   "connection.lost": "warn",
   "connection.restored": "info",
   "event_loop.blocked": "warn",
+  "jobs.pruned": "info",
+  "processed_keys.pruned": "info",
   "worker.started": "info",
   "worker.stopped": "info",
 };

@@ -24,6 +24,7 @@ import { explainingMissingTables } from "./missing-tables.js";
 import { createRunJob, resultText } from "./run-job.js";
 import { sqlState } from "./sql-errors.js";
 import { type StopReport, stopRun } from "./stop-worker.js";
+import { createUpkeep } from "./upkeep.js";
 import { createWakeUp, type WakeUp } from "./wake-up.js";
 import type { CheckedSettings } from "./worker-options.js";
 
@@ -97,7 +98,7 @@ export function createRun(options: RunOptions): Run {
   const holdings = createHoldings({
     concurrency: settings.concurrency,
     shortestLeaseMs: leases.shortestMs,
-    retention: settings.retention,
+    retention: settings.retention.onDone,
     jobs,
     workerId,
     runJob: createRunJob({
@@ -105,7 +106,7 @@ export function createRun(options: RunOptions): Run {
       commit: createCommit({
         db: options.db,
         transact: transactOf(options.driver),
-        guard: guardJob(tables),
+        guard: guardJob(tables, settings.retention.processedKeysMs),
         own: main,
         resultText: (held, result) => resultText(held, result, options.maxResultBytes),
       }),
@@ -128,7 +129,7 @@ export function createRun(options: RunOptions): Run {
     hasOtherConnection,
     pollsClosely: () => wakeUp?.pollsClosely() ?? arrivals.isFrequent(),
   });
-  const settleAndClaimJobs = settleAndClaim(tables);
+  const settleAndClaimJobs = settleAndClaim(tables, settings.retention.processedKeysMs);
   const releaseStrayJobs = releaseStrays(tables);
   const loop = createClaimLoop({
     alarm,
@@ -156,6 +157,13 @@ export function createRun(options: RunOptions): Run {
     isIdle: holdings.isEmpty,
     onTick: holdings.freeStuck,
     onError: (error, retryInMs) => report("renew", error, retryInMs),
+    emit,
+  });
+  const upkeep = createUpkeep({
+    tables,
+    retention: settings.retention,
+    connection: hasOtherConnection ? listen : main,
+    onError: (error, retryInMs) => report("prune", error, retryInMs),
     emit,
   });
   const row = workerRow(tables);
@@ -195,10 +203,12 @@ export function createRun(options: RunOptions): Run {
         wakeUp.start();
       }
       loopEnded = loop.run();
+      upkeep.start();
       emit?.({ type: "worker.started", workerId, queues: settings.queues, names });
     },
     async stop(gracePeriodMs) {
       isStopping = true;
+      upkeep.stop();
       const stopReport = await stopRun({
         holdings,
         loop,

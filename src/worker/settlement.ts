@@ -5,7 +5,7 @@ import { eventAttempt, type HeldJob } from "./held-job.js";
 import type { Outcome } from "./outcome.js";
 import { errorLine, storedError } from "./stored-error.js";
 
-/** What becomes of the row of a job that is done: it stays, or goes at once. */
+/** What becomes of the row of a job when it is done: it stays for now, or goes at once. */
 export type DoneRetention = "keep" | 0;
 
 /** Says in SQL's terms how an attempt ended; nothing for what is written already or may not be written. */

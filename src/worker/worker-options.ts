@@ -9,7 +9,7 @@ import {
   MAX_INT32,
   refuseUnknownOptions,
 } from "../registry/option-checks.js";
-import type { DoneRetention } from "./settlement.js";
+import { type CheckedRetention, checkRetention, type Retention } from "./retention.js";
 
 /** What a worker can be told, beside queue, database and handlers. */
 export interface WorkerSettings {
@@ -24,10 +24,10 @@ export interface WorkerSettings {
    */
   readonly pollIntervalMs?: number;
   /**
-   * What becomes of a done job: `"keep"` leaves its row, 0 deletes it in the
-   * statement that completes it. @default { done: "keep" }
+   * How long rows of ended jobs are kept. @default done jobs 7 days, failed and
+   * cancelled ones 30, processed keys for ever
    */
-  readonly retention?: { readonly done?: DoneRetention };
+  readonly retention?: Retention;
   /**
    * Whether connections go through a pooler in transaction mode, such as
    * PgBouncer: no named statements, no session settings, no LISTEN. @default false
@@ -42,7 +42,7 @@ export interface CheckedSettings {
   readonly concurrency: number;
   readonly queues: readonly string[];
   readonly pollIntervalMs: number;
-  readonly retention: DoneRetention;
+  readonly retention: CheckedRetention;
   readonly throughPooler: boolean;
 }
 
@@ -119,13 +119,6 @@ function checkQueues(queues: readonly string[]): readonly string[] {
   }
   for (const queue of queues) checkText("createWorker(): queues", queue);
   return [...new Set(queues)];
-}
-
-function checkRetention(retention: WorkerSettings["retention"] = {}): DoneRetention {
-  refuseUnknownOptions("createWorker(): retention", retention, ["done"]);
-  const { done = "keep" } = retention;
-  if (done === "keep" || done === 0) return done;
-  throw invalidOption("createWorker(): retention.done", '"keep" or 0', done);
 }
 
 /**

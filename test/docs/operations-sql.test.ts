@@ -150,14 +150,6 @@ describe("the statements of docs/operations.md", () => {
     const running = await insert("status, lease_until", "'running', now() + interval '1 minute'");
     await database.pool.query(byHand("update queue_jobs set cancel_requested_at"), [running]);
     expect(await row(running)).toMatchObject({ cancel_requested_at: expect.any(Date) });
-
-    const old = await insert(
-      "status, outcome, finished_at",
-      "'done', 'done', now() - interval '8 days'",
-    );
-    await database.pool.query(byHand("delete from queue_jobs"));
-    expect(await row(old)).toBeUndefined();
-    expect(await row(waiting)).toBeDefined();
   });
 });
 

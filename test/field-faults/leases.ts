@@ -71,7 +71,7 @@ export const LEASES: readonly FieldFault[] = [
       ),
     ],
     reason:
-      "The only lock is an advisory one that ends with its statement. Pruning and schedules come later, with the same question.",
+      "The only lock is an advisory one that ends with its statement. Pruning is begun by every worker, on its own. Schedules come later, with the same question.",
   },
   {
     id: "A10",
@@ -238,5 +238,25 @@ export const LEASES: readonly FieldFault[] = [
       "refuses a wrong %s by name: %j",
       "keeps null as no time limit",
     ),
+  },
+  {
+    id: "A100",
+    fault:
+      "Clearing away what has ended is one large delete: it runs into its time limit again and again, or two of them into a deadlock.",
+    outcome:
+      "Batches of at most 1,000 rows that lock only what nobody has locked; each begins where the last one ended; a stop waits for one of them at most.",
+    seen: ["timgit/pg-boss#282", "riverqueue/river#1016", "bensheldon/good_job#1711"],
+    tests: [
+      ...testsIn(
+        "worker/pruning.test.ts",
+        "two workers prune 40,000 jobs together while one of them is stopped, and no statement errors",
+        "a job that a foreign key of the app holds stays, and its neighbours go",
+      ),
+      ...testsIn(
+        "unit/pruning.test.ts",
+        "rests four times as long as a batch takes, and takes fewer when they are slow",
+        "begins each search where the last one ended",
+      ),
+    ],
   },
 ];

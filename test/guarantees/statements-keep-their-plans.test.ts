@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { ClaimRequest } from "../../src/queries/claim-jobs.js";
 import type { Executor, Row, Statement } from "../../src/queries/executor.js";
 import { guardJob } from "../../src/queries/guard-job.js";
+import { oldJobs, oldProcessedKeys } from "../../src/queries/prune-rows.js";
 import { releaseStrays } from "../../src/queries/release-strays.js";
 import { renewLeases } from "../../src/queries/renew-leases.js";
 import { type SettleAndClaim, settleAndClaim } from "../../src/queries/settle-and-claim.js";
@@ -25,6 +26,9 @@ const MOST_ROWS_OF_A_SEARCH = 20 * 2_000 + 2_000;
 const LONG = { timeout: 180_000 };
 
 const tables = tableNames();
+const DAY_MS = 86_400_000;
+/** Of done jobs, and of processed keys: a batch as large as there are. */
+const OLD_IDS = Array.from({ length: 1_000 }, (_, index) => index + 1);
 const ends: Settlement = {
   way: "end",
   status: "queued",
@@ -132,6 +136,20 @@ const STATEMENTS: readonly (readonly [
           guardJob(tables)(executor, { id: ids[0] ?? 0, leaseVersion: 1, hasKey, result: null }),
       ] as const,
   ),
+  ...(
+    [
+      ["jobs", oldJobs(tables, "done", 60_000)],
+      ["processed keys", oldProcessedKeys(tables)],
+    ] as const
+  ).flatMap(([what, rows]) => [
+    [`find old ${what}`, (executor: Executor) => rows.find(executor, null, 1_000)] as const,
+    [
+      `find more old ${what}`,
+      (executor: Executor) =>
+        rows.find(executor, { id: 1, atUs: (Date.now() - DAY_MS) * 1_000 }, 1_000),
+    ] as const,
+    [`prune ${what}`, (executor: Executor) => rows.remove(executor, OLD_IDS)] as const,
+  ]),
   [
     "release strays",
     (executor, ids) =>
@@ -264,7 +282,7 @@ async function fill(): Promise<void> {
          attempts, lease_version, lease_until, locked_by, idempotency_key, input_hash)
        select case when n % 3 = 0 then 'other' else 'default' end, case when n % 2 = 0 then 'note' else 'report' end,
          '{}', n % 10, status, case when status = 'done' then 'done' end,
-         case when status = 'done' then statement_timestamp() end,
+         case when status = 'done' then statement_timestamp() + (n - 400000) * interval '1 second' end,
          statement_timestamp() + (n - 900000) * interval '20 ms',
          (status <> 'queued')::int, (status <> 'queued')::int,
          case when status = 'running' then statement_timestamp() + interval '1 hour' end,
@@ -276,8 +294,8 @@ async function fill(): Promise<void> {
        ) as given`,
   );
   await database.pool.query(
-    `insert into queue_processed_keys (name, idempotency_key, job_id, input_hash)
-       select name, idempotency_key, id, input_hash from queue_jobs where idempotency_key is not null and status = 'done'`,
+    `insert into queue_processed_keys (name, idempotency_key, job_id, input_hash, expires_at)
+       select name, idempotency_key, id, input_hash, finished_at from queue_jobs where idempotency_key is not null and status = 'done'`,
   );
 }
 

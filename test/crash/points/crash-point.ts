@@ -42,6 +42,8 @@ export const CRASH_POINTS: readonly CrashPoint[] = [
   { name: "number of the session", by: "worker", statement: /^select pg_catalog\.pg_backend_pid/ },
   { name: "check tables", by: "worker", statement: /^check_tables/ },
   { name: "forget dead workers", by: "worker", statement: /^forget/ },
+  { name: "look for old jobs", by: "worker", statement: /^find_old_jobs/ },
+  { name: "prune", by: "worker", statement: /^prune_processed_keys/ },
   { name: "listen", by: "worker", statement: /^listen/ },
   { name: "register worker", by: "worker", statement: /^register/ },
   { name: "unregister worker", by: "worker", statement: /^unregister/ },
