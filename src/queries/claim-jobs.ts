@@ -7,9 +7,9 @@ import { integerList, textList } from "./list-literals.js";
  * lease version. The row lock lasts for this statement only; from then on the
  * lease decides who may run the job, and the version who may settle it.
  *
- * No column that is changed here is in any index (ADR 0009), so a claim leaves
- * no dead index entries behind; and no claim looks below its floor, so those
- * that settling leaves are not walked again (ADR 0010).
+ * A claim changes no indexed value of a job that stays open (ADR 0009), so it
+ * leaves no dead index entries where rows find room in their pages; and it does
+ * not look below its floor, so those that settling leaves are not walked again (ADR 0010).
  */
 
 /** One queue and priority to take jobs from, in the order of the list. */
@@ -113,7 +113,7 @@ const nextDue = `
 const clockColumns = `
   round(date_part('epoch', statement_timestamp()) * 1000000)::bigint as now_us, ${nextDue} as next_due_us`;
 
-/** Until it has been due for this long, a job that only a free slot may take is not said to be passed over. */
+/** Until it has been due for this long, a job that needs a free slot is not reported as passed over. */
 const patience = "interval '500 milliseconds'";
 
 /** The first job that was passed over, those that only a sweep sees before the others. */

@@ -39,7 +39,7 @@ export interface ClaimAnswer {
   readonly hasSwept: boolean;
   /** Whether it looked at as many jobs as were wanted: there may be more. */
   readonly isFull: boolean;
-  /** The first job that is long due, may only have a free slot, and got none. */
+  /** The first job that is overdue, needs a free slot, and got none. */
   readonly passedOver: PassedOver | undefined;
 }
 

@@ -28,7 +28,7 @@ const text = `
     ) as job
   )
   update {jobs} as job
-  -- Who asks for its end does not get another attempt, as where a job is released in the usual way.
+  -- A job with a cancel request is cancelled, not queued, as in an ordinary release.
   set status = case when cancel_requested_at is null then 'queued' else 'cancelled' end,
     outcome = case when cancel_requested_at is not null then 'cancelled' end,
     finished_at = case when cancel_requested_at is not null then statement_timestamp() end,

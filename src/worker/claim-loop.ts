@@ -12,9 +12,10 @@ import { createSettleLane } from "./settle-lane.js";
 import { isAnswered } from "./sql-errors.js";
 
 /**
- * Invariant: of each worker one claim is under way at a time, beside it one far
- * sweep that takes long and one batch of outcomes, one after the other; and what they carry
- * is answered, put back, or known to be lost before the next ones of their kind leave.
+ * Invariant: of each worker one claim is under way at a time, and on the
+ * listening connection at most one long far sweep and one batch of outcomes, by
+ * turns; what they carry is answered, put back, or known to be lost before the
+ * next of their kind leaves.
  */
 
 type Send = (task: SettleAndClaim) => Promise<SettleAndClaimAnswer>;
@@ -24,7 +25,7 @@ export interface ClaimLoopOptions {
   readonly plan: ClaimPlan;
   readonly settles: SettleBuffer;
   readonly send: Send;
-  /** The same on another connection, if there is one, which a claim does not wait for. */
+  /** The same on the listening connection, if there is one: a claim does not wait for it. */
   readonly sendBeside: Send | undefined;
   /** Gives back jobs of a claim whose answer was lost. */
   readonly releaseStrays: (pairs: readonly ClaimPair[]) => Promise<unknown>;
@@ -58,7 +59,7 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
   let notBeforeMs = 0;
   let strayPairs: readonly ClaimPair[] = [];
   let isClaiming = false;
-  /** When the first job is due again of those that were settled since the last claim left. */
+  /** The earliest due time among jobs that were queued again since the last claim was sent. */
   let unseenDueMs = Number.POSITIVE_INFINITY;
   /** The far sweep that is under way beside other claims, and the slots that it may fill. */
   let sweep: Promise<void> | undefined;
@@ -131,7 +132,7 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
     }
   };
 
-  /** Leaves on the other connection; the loop goes on meanwhile, with the slots that are left. */
+  /** Leaves on the listening connection; the loop goes on meanwhile, with the slots that are left. */
   const sweepBeside = (request: ClaimRequest): void => {
     slotsOfSweep = request.free;
     sweep = send([], request, sendBeside).finally(() => {

@@ -11,11 +11,11 @@ export interface ClaimPlan {
   next(nowMs: number, room: ClaimRoom): ClaimRequest | undefined;
   /** When the next claim is due, given that there is room. */
   nextMs(room: ClaimRoom): number;
-  /** Whether this claim is a far sweep that takes long, which is to leave on the other connection: the next ones do not wait for it. */
+  /** Whether this claim is a far sweep that takes long, which is to leave on the listening connection: the next ones do not wait for it. */
   isBeside(request: ClaimRequest): boolean;
   /** Learns from what a claim found that was answered at `nowMs`. */
   learn(request: ClaimRequest, answer: ClaimAnswer, nowMs: number): void;
-  /** A claim errored: what it was to find is still to be found. */
+  /** A claim errored: whatever it was looking for must be looked for again. */
   forget(request: ClaimRequest): void;
   /** There may be jobs: somebody said so. */
   wake(): void;

@@ -15,8 +15,8 @@ const MAX_JOBS = 800;
 /** How much payload text may wait, in characters. */
 const MAX_PAYLOAD_LENGTH = 4_000_000;
 /**
- * What handlers are taken to last before any was seen, in milliseconds. Of the first ones the
- * shortest end first: a guess by them would hoard what others take long for.
+ * What handlers are taken to last before any was seen, in milliseconds. The first to end are
+ * the shortest; trusting them would hoard jobs that turn out long.
  */
 const FIRST_GUESS_MS = 1_000;
 /** The weight of the newest observation. */

@@ -9,7 +9,7 @@ import { watchSilence } from "./silence-watch.js";
 const DOUBT_MS = 2_000;
 /** How long a session must have done nothing: its statement may still be on the way to it. */
 const IDLE_MS = 1_000;
-/** The server takes a session that receives a statement, or whose answer travels, for idle: so slow a network, in bytes per millisecond, is given the time. */
+/** The server takes a session that receives a statement, or whose answer travels, for idle: a network this slow, in bytes per millisecond, still gets enough time. */
 const SLOW_BYTES_PER_MS = 100;
 
 /** A statement that was sent. */
@@ -44,7 +44,7 @@ export async function answerOf<T>(statement: SentStatement<T>): Promise<T> {
         const ms = Math.round(monotonicMs() - sentMs);
         const error = `No answer after ${ms} ms, and the server has none: ${what}.`;
         terminateBackend(peer, pid)
-          // Then it is the network that has to be right in having lost it.
+          // If that fails, we rely on the statement being truly lost.
           .catch(() => undefined)
           .finally(() => reject(new DeadlineError(error)));
       },

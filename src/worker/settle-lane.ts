@@ -2,7 +2,7 @@ import { jittered, monotonicMs } from "./clock.js";
 import type { SettleBatch, SettleBuffer } from "./settle-buffer.js";
 
 /**
- * Writes outcomes on a connection of their own while the claims go on: two
+ * Writes outcomes on the listening connection while the claims go on: two
  * processes of the server work at once, and neither waits for the other.
  */
 export interface SettleLane {

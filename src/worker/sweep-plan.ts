@@ -15,13 +15,13 @@ export interface SweepPlan {
   next(nowMs: number, room: ClaimRoom, hasBacklog: boolean): Sweep | undefined;
   /** When a sweep is due that is not to wait for the next poll, given that there is room. */
   dueMs(room: ClaimRoom): number;
-  /** Whether this is the far sweep under way that takes long: it leaves beside other claims, and none like it before its end. */
+  /** Whether this is the long far sweep under way: it runs on the listening connection, one at a time. */
   isBeside(sweep: Sweep): boolean;
   /** Whether there is one. */
   hasBeside(): boolean;
   /** Learns from what a claim found that was answered at `nowMs`, swept or plain. */
   learn(request: ClaimRequest, answer: ClaimAnswer, nowMs: number, hasBacklog: boolean): void;
-  /** A claim errored: what it was to find is still to be found. */
+  /** A claim errored: whatever it was looking for must be looked for again. */
   forget(sweep: Sweep | undefined): void;
   /** There may be jobs: also such as committed late, below a floor. */
   wake(): void;
@@ -52,13 +52,13 @@ export function createSweepPlan(options: SweepPlanOptions): SweepPlan {
   let nextFarMs = 0;
   /** Before this a far sweep would take more than its share of the time. */
   let farRestedMs = 0;
-  /** How long the last far sweep took the server, and whether there is a rest below the floors that it left. */
+  /** How long the last far sweep took the server, and whether it left jobs below the floors. */
   let farTookMs = 0;
   let goesOn = false;
   /** The far sweep under way beside other claims, and whether somebody spoke of jobs since it left. */
   let beside: Sweep | undefined;
   let isWokenSinceBeside = false;
-  /** A wake-up may be for a job that committed late, below the floor: how far back is still to be looked for it. */
+  /** A wake-up may be for a job that committed late, below the floor: how far back we still owe it a look. */
   let owes: "nothing" | "near" | "far" = "nothing";
   /** Somebody spoke of jobs after the last claim left. */
   let isWoken = false;
@@ -180,7 +180,7 @@ export function createSweepPlan(options: SweepPlanOptions): SweepPlan {
     forget(sweep) {
       if (!isBeside(sweep)) return;
       beside = undefined;
-      // The next one does not depend on the other connection, which may be what failed.
+      // The next one does not depend on the listening connection, which may be what failed.
       farTookMs = 0;
     },
     wake() {

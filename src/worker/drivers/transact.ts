@@ -150,7 +150,7 @@ const transactOnPostgresJs: Transact = async (db, work) => {
   });
   const run = async (tx: PgTransaction): Promise<void> => {
     try {
-      // Said here: an error of Drizzle's own way of saying it could not be held back.
+      // Set here, not through Drizzle's option: an error there would escape this try block.
       await drizzleExecutor(tx).run(SET_READ_COMMITTED);
       await work(tx, { isLost: () => isOver, giveUp });
     } catch (error) {
