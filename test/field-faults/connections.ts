@@ -10,7 +10,7 @@ export const CONNECTIONS: readonly FieldFault[] = [
     seen: ["timgit/pg-boss#365", "brianc/node-postgres#1165"],
     tests: testsIn(
       "worker/connections.test.ts",
-      "lives through thirty rounds of it, and does each job once",
+      "lives through thirty rounds of it, and has each effect once",
     ),
     reason:
       "A process that only enqueues owns its pool alone and has to listen itself, as [promise 6](guarantees.md#6-the-process-stays-up) says.",
@@ -54,11 +54,11 @@ export const CONNECTIONS: readonly FieldFault[] = [
     fault:
       "What a server says while it goes down or comes up is taken for final, and workers give up.",
     outcome:
-      "They wait and work again within seconds; nothing acknowledged is lost and nothing runs twice.",
+      "They wait and work again within seconds; nothing acknowledged is lost and no effect is there twice.",
     seen: ["https://github.com/graphile/worker/blob/main/RELEASE_NOTES.md"],
     tests: testsIn(
       "guarantees/a-server-restart-loses-nothing.test.ts",
-      "loses no acknowledged job, runs none twice, and work goes on by itself",
+      "loses no acknowledged job, has each effect once, and work goes on by itself",
     ),
   },
   {
@@ -105,7 +105,7 @@ export const CONNECTIONS: readonly FieldFault[] = [
         "connections that are made after their time are dropped, however many",
       ),
       ...testsIn(
-        "worker/postgres-js.test.ts",
+        "unit/worker/postgres-js.test.ts",
         "connecting to a proxy that accepts and hangs up is given up after its time, and nothing goes on",
       ),
       ...testsIn("worker/wake-up.test.ts", "was ended ten times has one session, and still hears"),

@@ -5,9 +5,6 @@ import { waitUntil } from "../support/wait-until.js";
 import { spawnWorkerProcess } from "../support/worker-process.js";
 import { queue } from "./processes/jobs.js";
 
-/** The lease of `work` jobs. */
-const LEASE_MS = 2_000;
-
 test("the jobs of a killed worker run again after their lease, on another worker", async () => {
   const database = await createDatabase();
   const { pool } = database;
@@ -31,18 +28,23 @@ test("the jobs of a killed worker run again after their lease, on another worker
   await heir.waitFor("started");
 
   doomed.kill("SIGKILL");
-  const killedAt = performance.now();
   expect(await doomed.exit).toEqual({ code: null, signal: "SIGKILL" });
   // Recovery depends on the jobs' rows alone: whatever cleans up after dead workers may come first.
   await pool.query("delete from queue_workers");
+  await pool.query(
+    "create table leases as select id, lease_until from queue_jobs where lease_version = 1",
+  );
   await waitUntil("all fifty are done", async () => {
     const { rows } = await pool.query("select from queue_jobs where status = 'done'");
     return rows.length === 50;
   });
-  const recoveredInMs = performance.now() - killedAt;
 
-  // Not a measurement, which the crash tests make: the lease was waited for, and nothing else was.
-  expect(recoveredInMs).toBeLessThan(LEASE_MS + 15_000);
+  // How soon after it is measured by the crash tests: here it counts that the lease was waited for.
+  const { rows: patience } = await pool.query(
+    `select count(*) > 0 as were_leased, bool_and(started_at >= leases.lease_until) as were_left
+       from leases join queue_jobs using (id)`,
+  );
+  expect(patience).toEqual([{ were_leased: true, were_left: true }]);
   const { rows: states } = await pool.query(
     `select distinct attempts, lease_version, expired_leases, error_history -> 0 ->> 'code' as error,
        (error_history -> 0 ->> 'attempt')::int as attempt from queue_jobs`,

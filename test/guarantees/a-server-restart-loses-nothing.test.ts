@@ -50,7 +50,7 @@ async function count(query: string): Promise<number> {
 }
 
 describe("a server that restarts under load", () => {
-  test("loses no acknowledged job, runs none twice, and work goes on by itself", async () => {
+  test("loses no acknowledged job, has each effect once, and work goes on by itself", async () => {
     const db = drizzle(producerPool);
     const queue = createQueue({ jobs: effectJobs });
     const acknowledged = new Set<number>();

@@ -122,12 +122,21 @@ describe("defineJobs", () => {
 describe("createQueue", () => {
   const jobs = defineJobs({ report: defineJob({ payload }) });
 
-  test("gives a frozen object whose functions need no this", () => {
+  test("gives a frozen object whose functions need no this", async () => {
     const queue = createQueue({ jobs });
     expect(Object.isFrozen(queue)).toBe(true);
     expect(queue.tables.jobs).toBe('"public"."queue_jobs"');
-    const { enqueueMany } = queue;
-    expect(enqueueMany).toBeTypeOf("function");
+    const { enqueue, enqueueMany, enqueueNow } = queue;
+    const tx = {
+      execute: () => Promise.resolve([{ id: "7", drawn: "7" }]),
+      selectDistinctOn: () => undefined,
+      rollback: () => undefined,
+    } as never;
+    const created = { id: 7, name: "report", created: true, status: "queued" };
+    expect(await enqueue(tx, "report", { id: "a" })).toEqual(created);
+    expect(await enqueueNow(tx, "report", { id: "a" })).toEqual(created);
+    const items = [{ name: "report" as const, payload: { id: "a" } }];
+    expect(await enqueueMany(tx, items)).toEqual([created]);
   });
 
   test.each([

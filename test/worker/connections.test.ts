@@ -34,7 +34,7 @@ afterAll(() => room.close());
 describe.each(["node-postgres", "postgres.js"])(
   "on %s a worker whose sessions the server ends, with nobody listening to anything",
   (driver) => {
-    test("lives through thirty rounds of it, and does each job once", {
+    test("lives through thirty rounds of it, and has each effect once", {
       timeout: 60_000,
     }, async () => {
       await room.rows("drop table if exists effects");
@@ -63,9 +63,9 @@ describe.each(["node-postgres", "postgres.js"])(
         });
       }
       await waitUntil("all are done", async () => (await count()) === 300, { timeoutMs: 30_000 });
-      expect(await room.rows("select count(distinct n)::int as count from effects")).toEqual([
-        { count: 300 },
-      ]);
+      expect(
+        await room.rows("select count(*)::int, count(distinct n)::int as jobs from effects"),
+      ).toEqual([{ count: 300, jobs: 300 }]);
       worker.kill("SIGTERM");
       expect(await worker.exit).toEqual({ code: 0, signal: null });
       expect(worker.stderr()).toBe("");
@@ -122,19 +122,6 @@ describe("a worker whose network swallows everything", () => {
     await spy.next("job.done", ({ jobId }) => jobId === id, 15_000);
     expect(performance.now() - healedAt).toBeLessThan(15_000);
     await workers[0]?.stop({ gracePeriodMs: 0 });
-    await pool.end();
-  });
-
-  test("stops in time all the same", async () => {
-    proxy = await createTcpProxy(room.url);
-    const pool = new pg.Pool({ connectionString: proxy.url });
-    const queue = createQueue({ jobs });
-    const worker = createWorker({ queue, db: drizzle(pool), handlers: { note: () => undefined } });
-    await worker.start();
-    proxy.swallow();
-    const askedAt = performance.now();
-    await worker.stop({ gracePeriodMs: 500 });
-    expect(performance.now() - askedAt).toBeLessThan(3_500);
     await pool.end();
   });
 });
@@ -202,7 +189,7 @@ describe("more workers than the server has connections for", () => {
     await waitUntil("all jobs are done again", () => spy.all("job.done").length === 2_500, {
       timeoutMs: 30_000,
     });
-    // Ten workers over some seconds, each waiting up to 5 s between two tries.
+    // Ten workers over some seconds, each waiting up to 2 s and a fifth between two tries.
     expect(spy.all("statement.errored").length).toBeLessThan(300);
     await Promise.all(many.map((worker) => worker.stop()));
     await database.drop();

@@ -8,6 +8,7 @@ import { createDatabase, type TestDatabase } from "../support/database.js";
 import { createEventSpy } from "../support/events.js";
 import { waitUntil } from "../support/wait-until.js";
 import { type AppDatabase, DRIVERS } from "./drivers.js";
+import { createGate } from "./room.js";
 
 const anything = z.object({ n: z.number() });
 const jobs = defineJobs({
@@ -120,11 +121,13 @@ describe.each(DRIVERS)("on $driver, a worker", ({ open }) => {
   test("keeps the lease of a long handler, and aborts one that runs out of time", async () => {
     const spy = createEventSpy();
     const queue = createQueue({ jobs, instrumentation: spy.listener });
+    const gate = createGate();
     worker = createWorker({
       queue,
       db: app.db,
-      only: ["slow"],
+      only: ["held", "slow"],
       handlers: {
+        held: () => gate.opened,
         slow: ({ signal }) =>
           new Promise((_, reject) => {
             signal.addEventListener("abort", () => reject(signal.reason as Error));
@@ -132,9 +135,15 @@ describe.each(DRIVERS)("on $driver, a worker", ({ open }) => {
       },
     });
     await worker.start();
-    await queue.enqueueNow(app.db, "slow", { n: 1 });
+    const held = await queue.enqueueNow(app.db, "held", { n: 1 });
+    await spy.next("job.started");
+    const startedAt = performance.now();
+    await queue.enqueueNow(app.db, "slow", { n: 2 });
     const failed = await spy.next("job.failed");
     expect(failed.error.code).toBe("ATTEMPT_TIMED_OUT");
+    await waitUntil("two leases have passed", () => performance.now() - startedAt > 1_200);
+    gate.open();
+    expect(await spy.next("job.done")).toMatchObject({ jobId: held.id, leaseVersion: 1 });
     expect(spy.all("lease.lost")).toEqual([]);
   });
 
@@ -177,16 +186,13 @@ describe.each(DRIVERS)("on $driver, a worker", ({ open }) => {
   test("opens three connections with a session of their own, and closes them at its stop", async () => {
     const spy = createEventSpy();
     const queue = createQueue({ jobs, instrumentation: spy.listener });
-    let finish = (): void => undefined;
-    const finished = new Promise<void>((resolve) => {
-      finish = resolve;
-    });
+    const gate = createGate();
     worker = createWorker({
       queue,
       db: app.db,
       concurrency: 200,
       only: ["held"],
-      handlers: { held: () => finished },
+      handlers: { held: () => gate.opened },
     });
     const sessions = async () => {
       const { rows } = await database.pool.query<{ application_name: string }>(
@@ -205,7 +211,7 @@ describe.each(DRIVERS)("on $driver, a worker", ({ open }) => {
       "drizzle-queue main",
       "drizzle-queue renewal",
     ]);
-    finish();
+    gate.open();
     await waitUntil("all jobs are done", async () => {
       const left = await app.db.$count(queueJobs, sql`finished_at is null`);
       return left === 0;

@@ -127,8 +127,10 @@ test("a part of a refused batch of which all was lost is passed over", () => {
   for (const job of jobs) settles.add(job, done);
   settles.errored(settles.take(0, true) ?? [], violation("22P05"), true);
   for (const job of jobs.slice(0, 2)) job.phase = "over";
-  expect(settles.take(0, true)?.map(({ held: { job } }) => job.id)).toEqual([3, 4]);
+  const rest = settles.take(0, true) ?? [];
+  expect(rest.map(({ held: { job } }) => job.id)).toEqual([3, 4]);
+  settles.errored(rest, violation("22P05"), true);
   for (const job of jobs) job.phase = "over";
-  settles.errored([], violation("22P05"), false);
   expect(settles.take(0, true)).toBeUndefined();
+  expect(settles.hasRefused()).toBe(false);
 });

@@ -2,8 +2,8 @@ import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import postgres from "postgres";
 import { expect, test } from "vitest";
-import { isPostgresJs, postgresJsDriver } from "../../src/worker/drivers/postgres-js.js";
-import { waitUntil } from "../support/wait-until.js";
+import { isPostgresJs, postgresJsDriver } from "../../../src/worker/drivers/postgres-js.js";
+import { waitUntil } from "../../support/wait-until.js";
 
 test("connecting to a proxy that accepts and hangs up is given up after its time, and nothing goes on", async () => {
   let connections = 0;
