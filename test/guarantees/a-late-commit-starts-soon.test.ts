@@ -34,6 +34,8 @@ beforeEach(async () => {
   worker = createWorker({
     queue,
     db,
+    // Far sweeps, which would find it too, are as far apart as polls.
+    pollIntervalMs: 60_000,
     handlers: { late: () => undefined, other: () => undefined },
   });
   await worker.start();

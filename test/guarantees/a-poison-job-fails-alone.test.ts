@@ -54,3 +54,49 @@ test("one job that kills its process, among 200 innocents, fails alone: all inno
   ]);
   await database.drop();
 });
+
+test("jobs that were only fetched ahead lose one attempt at most, whatever crashes of another they wait beside", async () => {
+  const database = await createDatabase();
+  const { pool } = database;
+  const script = new URL("./processes/hoarding-worker-process.ts", import.meta.url);
+  const env = { DATABASE_URL: database.url };
+  const enqueue = (name: "quick" | "poison" | "innocent", count: number) =>
+    drizzle(pool).transaction((tx) =>
+      queue.enqueueMany(
+        tx,
+        Array.from({ length: count }, () => ({ name, payload: {} })),
+      ),
+    );
+  const innocents = async (which: string): Promise<number[]> => {
+    const { rows } = await pool.query<{ id: string }>(
+      `select id from queue_jobs where name = 'innocent' and ${which} order by id`,
+    );
+    return rows.map(({ id }) => Number(id));
+  };
+  await enqueue("poison", 1);
+  await enqueue("innocent", 40);
+
+  await enqueue("quick", 200);
+  expect(await spawnWorkerProcess(script, { env }).exit).toMatchObject({ signal: "SIGKILL" });
+  const lost = await innocents("attempts = 1");
+  expect(lost.length).toBeGreaterThan(10);
+  await waitUntil(
+    "every lease has run out",
+    async () => (await innocents("lease_until > now()")).length === 0,
+  );
+
+  await enqueue("quick", 200);
+  const second = spawnWorkerProcess(script, { env });
+  await second.waitFor("poisoned");
+  // The others have been tried, and wait for a slot where nobody counts it.
+  await enqueue("innocent", 40);
+  expect(await second.exit).toMatchObject({ signal: "SIGKILL" });
+
+  const started = second.messages.filter(
+    ({ type, attempt }) => type === "innocent" && attempt === 2,
+  );
+  expect(await innocents("attempts = 2")).toEqual(started.map(({ id }) => id));
+  expect(started.length).toBeLessThan(2);
+  expect(await innocents("attempts > 2")).toEqual([]);
+  await database.drop();
+});

@@ -12,6 +12,8 @@ export const queue = createQueue({
       maxAttempts: 3,
       backoff: fixed({ delayMs: 0 }),
     }),
+    /** Ends at once, and comes first. */
+    quick: defineJob({ payload: z.object({}), priority: 0 }),
     /** Kills the process that runs it. */
     poison: defineJob({
       payload: z.object({}),
