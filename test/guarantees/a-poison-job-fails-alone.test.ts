@@ -88,7 +88,7 @@ test("jobs that were only fetched ahead lose one attempt at most, whatever crash
   await enqueue("quick", 200);
   const second = spawnWorkerProcess(script, { env });
   await second.waitFor("poisoned");
-  // The others have been tried, and wait for a slot where nobody counts it.
+  // The lost ones may only have a free slot; these may be fetched ahead.
   await enqueue("innocent", 40);
   expect(await second.exit).toMatchObject({ signal: "SIGKILL" });
 
