@@ -1,6 +1,6 @@
 import { QueueError } from "../errors.js";
 import { DEFINITION, type JobDefinition, type JobMap } from "./job-definition.js";
-import { checkText, invalidOption } from "./option-checks.js";
+import { checkText, invalidOption, isObject } from "./option-checks.js";
 
 /**
  * Names the jobs of an app: each key is the name of its definition.
@@ -15,12 +15,9 @@ import { checkText, invalidOption } from "./option-checks.js";
  * });
  */
 export function defineJobs<const M extends JobMap>(jobs: M): M {
-  if (typeof jobs !== "object" || jobs === null) throw invalidOption("jobs", "an object", jobs);
-  const prototype: unknown = Object.getPrototypeOf(jobs);
-  if (
-    prototype !== null &&
-    (typeof prototype !== "object" || Object.getPrototypeOf(prototype) !== null)
-  ) {
+  if (!isObject(jobs)) throw invalidOption("jobs", "an object", jobs);
+  const prototype: object | null = Object.getPrototypeOf(jobs);
+  if (prototype !== null && Object.getPrototypeOf(prototype) !== null) {
     // `{ __proto__: definition }` sets the prototype: the job would be lost without a word.
     throw new QueueError(
       "INVALID_OPTION",
@@ -30,7 +27,7 @@ export function defineJobs<const M extends JobMap>(jobs: M): M {
   const map: Record<string, JobDefinition> = Object.create(null);
   for (const [name, definition] of Object.entries(jobs)) {
     checkText("defineJobs(): a job's name", name);
-    if (typeof definition !== "object" || definition?.[DEFINITION] !== true) {
+    if ((definition as JobDefinition | undefined)?.[DEFINITION] !== true) {
       throw invalidOption(`defineJobs(): job "${name}"`, "made by defineJob()", definition);
     }
     map[name] = definition;

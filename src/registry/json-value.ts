@@ -1,5 +1,5 @@
 import type { Issue } from "../errors.js";
-import { textFault } from "./option-checks.js";
+import { isObject, textFault, utf8Length } from "./option-checks.js";
 
 /** The deepest nesting that is stored; PostgreSQL and V8 both fail on unbounded ones. */
 const MAX_DEPTH = 100;
@@ -15,8 +15,6 @@ export type JsonValue =
 
 /** Says where a value is not JSON, and why. */
 export class JsonFault extends Error implements Issue {
-  override readonly name: string = "JsonFault";
-  readonly code: string = "json";
   readonly path: readonly (string | number)[];
 
   constructor(path: readonly (string | number)[], message: string) {
@@ -29,25 +27,42 @@ type Path = readonly (string | number)[];
 
 /** What is left of the size that a value may have, counted at one byte per part: an estimate from below. */
 interface Budget {
+  readonly maxBytes: number;
   left: number;
+}
+
+/** A value as JSON. */
+export interface Json {
+  /** Undefined for undefined, whose text is `null`. */
+  readonly value: JsonValue | undefined;
+  readonly text: string;
 }
 
 /**
  * Copies a value as JSON would write it, but refuses what JSON would change or
  * drop without a word, and what jsonb cannot hold.
  *
- * @throws {JsonFault} at the first part that cannot be stored.
+ * @throws {JsonFault} at the first part that cannot be stored, or when the whole is too large.
  */
-export function toJsonValue(value: unknown, maxBytes: number): JsonValue | undefined {
-  return copy(value, [], { left: maxBytes });
+export function toJson(given: unknown, maxBytes: number): Json {
+  const value = copy(given, [], { maxBytes, left: maxBytes });
+  const text = JSON.stringify(value ?? null);
+  if (utf8Length(text, maxBytes) > maxBytes) throw tooLarge(maxBytes);
+  return { value, text };
 }
+
+const tooLarge = (maxBytes: number): JsonFault =>
+  new JsonFault(
+    [],
+    `is larger than ${maxBytes} bytes as JSON (maxPayloadBytes); store it elsewhere and a reference here`,
+  );
 
 function copy(given: unknown, path: (string | number)[], budget: Budget): JsonValue | undefined {
   const value = hasToJson(given) ? given.toJSON(String(path.at(-1) ?? "")) : given;
   budget.left -= typeof value === "string" ? value.length + 1 : 1;
   // A value that shares its parts can be exponentially larger in JSON than in memory.
-  if (budget.left < 0) throw new JsonFault([], "is larger than the limit");
-  if (typeof value === "object" && value !== null) return copyObject(value, path, budget);
+  if (budget.left < 0) throw tooLarge(budget.maxBytes);
+  if (isObject(value)) return copyObject(value, path, budget);
   checkLeaf(value, path);
   return value;
 }
@@ -58,8 +73,11 @@ function checkLeaf(value: unknown, path: Path): asserts value is JsonLeaf {
   if (typeof value === "string") return checkString(value, path);
   if (value === null || value === undefined || typeof value === "boolean") return;
   const kind = typeof value === "number" ? String(value) : `a ${typeof value}`;
-  if (!Number.isFinite(value)) throw new JsonFault([...path], `is ${kind}, which cannot be stored`);
+  if (!Number.isFinite(value)) throw unstorable(path, `is ${kind}`);
 }
+
+const unstorable = (path: Path, what: string): JsonFault =>
+  new JsonFault([...path], `${what}, which cannot be stored`);
 
 function copyObject(value: object, path: (string | number)[], budget: Budget): JsonValue {
   if (path.length >= MAX_DEPTH) {
@@ -72,7 +90,10 @@ function copyObject(value: object, path: (string | number)[], budget: Budget): J
     const items: JsonValue[] = [];
     for (let index = 0; index < value.length; index += 1) {
       path.push(index);
-      items.push(copy(value[index], path, budget) ?? null);
+      const item = copy(value[index], path, budget);
+      // JSON would make null of it.
+      if (item === undefined) throw unstorable(path, "is undefined");
+      items.push(item);
       path.pop();
     }
     return items;
@@ -104,20 +125,18 @@ function set(properties: Record<string, JsonValue>, key: string, property: JsonV
 /** A Map or a RegExp would be written as `{}`. */
 function checkPlain(value: object, path: Path): void {
   const tag = Object.prototype.toString.call(value);
-  if (tag !== "[object Object]")
-    throw new JsonFault([...path], `is a ${tag.slice(8, -1)}, which cannot be stored`);
+  if (tag !== "[object Object]") throw unstorable(path, `is a ${tag.slice(8, -1)}`);
 }
 
 function checkString(text: string, path: Path): void {
   const fault = textFault(text);
-  if (fault !== undefined) throw new JsonFault([...path], `${fault}, which cannot be stored`);
+  if (fault !== undefined) throw unstorable(path, fault);
 }
 
 function hasToJson(value: unknown): value is { toJSON(key: string): unknown } {
   return (
-    typeof value === "object" &&
-    value !== null &&
+    isObject(value) &&
     !(value instanceof Date && Number.isNaN(value.getTime())) &&
-    typeof (value as { toJSON?: unknown }).toJSON === "function"
+    typeof value["toJSON"] === "function"
   );
 }

@@ -5,9 +5,6 @@ export const MAX_NAME_BYTES = 128;
 /** The largest number of a 32-bit column, and of a timer. */
 export const MAX_INT32 = 2_147_483_647;
 
-/** A surrogate without its partner: PostgreSQL refuses it in jsonb, drivers change it in text. */
-const LONE_SURROGATE = /\p{Surrogate}/u;
-
 const encoder = new TextEncoder();
 
 /** The length of a text in UTF-8; not counted where it cannot exceed the limit, which no text does up to a third of it. */
@@ -17,9 +14,17 @@ export const utf8Length = (text: string, maxBytes: number): number =>
 /** Tells what PostgreSQL could not store in a text, or a driver would change; undefined for none. */
 export function textFault(text: string): string | undefined {
   if (text.includes("\0")) return "contains \\u0000";
-  if (LONE_SURROGATE.test(text)) return "contains a lone surrogate";
+  // PostgreSQL refuses it in jsonb, drivers change it in text.
+  if (!text.isWellFormed()) return "contains a lone surrogate";
   return undefined;
 }
+
+/** What can be asked for any property. */
+export type Properties = Readonly<Record<string, unknown>>;
+
+/** Tells what has properties of its own, arrays among them. */
+export const isObject = (value: unknown): value is Properties =>
+  typeof value === "object" && value !== null;
 
 /** Builds the error of an option: what it must be, and of which kind it was, never its text. */
 export function invalidOption(option: string, must: string, got: unknown): QueueError {
@@ -38,7 +43,7 @@ export function refuseUnknownOptions(
   known: readonly string[],
   hints?: ReadonlyMap<string, string>,
 ): void {
-  if (typeof given !== "object" || given === null) throw invalidOption(of, "an object", given);
+  if (!isObject(given)) throw invalidOption(of, "an object", given);
   for (const option of Object.keys(given)) {
     if (known.includes(option)) continue;
     const hint = hints?.get(option) ?? `Known are ${known.join(", ")}.`;

@@ -1,8 +1,8 @@
-import { $ZodAsyncError, type $ZodIssue, type $ZodType, encode, safeParse } from "zod/v4/core";
+import { $ZodAsyncError, type $ZodIssue, type $ZodType, safeEncode, safeParse } from "zod/v4/core";
 import { type Issue, QueueError } from "../errors.js";
 import type { JobDefinition } from "./job-definition.js";
-import { JsonFault, type JsonValue, toJsonValue } from "./json-value.js";
-import { utf8Length } from "./option-checks.js";
+import { type Json, JsonFault, toJson } from "./json-value.js";
+import { isObject, type Properties } from "./option-checks.js";
 
 /** A payload that was accepted. */
 export interface ParsedPayload {
@@ -24,8 +24,8 @@ export type StoredPayload =
  *
  * What the schema sees is the payload after a trip through JSON, as the worker
  * will see it. Stored is the canonical input: defaults are filled in and kept,
- * unknown keys are gone; where a transform cannot be turned back, the JSON as
- * it was given.
+ * unknown keys are gone. Where that cannot be had, or would give the worker
+ * another output than the one that was accepted, it is the JSON as it was given.
  *
  * @throws {QueueError} `INVALID_PAYLOAD` with the issues' paths, `INVALID_OPTION` for an asynchronous schema.
  */
@@ -63,68 +63,76 @@ export function parseStored(definition: JobDefinition, stored: unknown): StoredP
   // A payload of z.void() is stored as null.
   const asVoid = stored === null ? check(definition.payload, undefined) : checked;
   if (asVoid.ok) return asVoid;
-  return { ok: false, issues: checked.issues.map(({ path, code }) => ({ path, message: code })) };
+  return {
+    ok: false,
+    issues: checked.issues.map(({ path, code }) => ({ path, message: code })),
+  };
 }
 
 function toStored(what: string, schema: $ZodType, given: unknown, maxBytes: number): ParsedPayload {
-  const { value, text } = toJson(what, given, maxBytes);
+  const { value, text } = jsonOf(what, given, maxBytes);
   const checked = check(schema, value);
   if (!checked.ok) throw refusal(what, checked.issues, checked.cause);
   const { output } = checked;
-  const stored = isSame(value, output) ? text : canonical(schema, output, text, maxBytes);
+  // The usual case, told without writing JSON again: nothing was filled in, left out or changed.
+  const stored = isAlike(value, output) ? text : canonical(schema, output, text, maxBytes);
   return { output, stored, input: text };
 }
 
-/** Tells the usual case, that nothing was filled in, left out or changed, without writing JSON again. */
-function isSame(given: unknown, output: unknown): boolean {
-  if (given === output) return true;
-  if (!isObject(given) || !isObject(output)) return false;
-  const keys = Object.keys(given);
+/** Compares by parts; two instances of a class that it does not know are never alike. */
+function isAlike(a: unknown, b: unknown): boolean {
+  if (a === b) return true;
+  if (!isObject(a) || !isObject(b)) return false;
+  const kind = classOf(a);
+  if (kind !== classOf(b)) return false;
+  switch (kind) {
+    case Object:
+    case Array:
+      return haveAlikeParts(a, b);
+    case Map:
+    case Set:
+      return isAlike([...(a as unknown as Set<unknown>)], [...(b as unknown as Set<unknown>)]);
+    case Date:
+      return Number(a) === Number(b);
+    default:
+      return false;
+  }
+}
+
+function haveAlikeParts(a: Properties, b: Properties): boolean {
+  const keys = Object.keys(a);
   return (
-    keys.length === Object.keys(output).length &&
-    keys.every((key) => Object.hasOwn(output, key) && isSame(given[key], output[key]))
+    keys.length === Object.keys(b).length &&
+    keys.every((key) => Object.hasOwn(b, key) && isAlike(a[key], b[key]))
   );
 }
 
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null;
+/** A key `constructor` of the value itself does not count. */
+const classOf = (value: object): unknown => Object.getPrototypeOf(value)?.constructor;
 
-/** Turns the output back to input; what cannot be turned back is stored as it was given. */
+/** Turns the output back to input if the worker will make the same output of that; else what was given stays. */
 function canonical(schema: $ZodType, output: unknown, input: string, maxBytes: number): string {
   try {
-    // Nothing was filled in or left out: then the input is its own canonical form.
-    if (JSON.stringify(output) === input) return input;
-    const { value, text } = sizedJson(encode(schema, output), maxBytes);
-    return check(schema, value).ok ? text : input;
+    const encoded = safeEncode(schema, output);
+    if (!encoded.success) return input;
+    const { value, text } = toJson(encoded.data, maxBytes);
+    const again = check(schema, value);
+    return again.ok && isAlike(again.output, output) ? text : input;
   } catch {
     // A one-way transform, or an encoded form that JSON cannot hold: both are normal schemas.
     return input;
   }
 }
 
-interface Json {
-  readonly value: JsonValue | undefined;
-  readonly text: string;
-}
-
-function toJson(what: string, given: unknown, maxBytes: number): Json {
+function jsonOf(what: string, given: unknown, maxBytes: number): Json {
   try {
-    return sizedJson(given, maxBytes);
+    return toJson(given, maxBytes);
   } catch (error) {
     // Whatever else was thrown came from a getter or a toJSON of the payload.
     throw error instanceof JsonFault
       ? refusal(what, [error])
-      : refusal(what, [new JsonFault([], "cannot be read")], error);
+      : refusal(what, [{ path: [], message: "cannot be read" }], error);
   }
-}
-
-/** @throws {JsonFault} when it cannot be stored, or is too large. */
-function sizedJson(given: unknown, maxBytes: number): Json {
-  const value = toJsonValue(given, maxBytes);
-  const text = JSON.stringify(value ?? null);
-  const bytes = utf8Length(text, maxBytes);
-  if (bytes <= maxBytes) return { value, text };
-  throw new JsonFault([], `has ${bytes} bytes as JSON, the limit is ${maxBytes} (maxPayloadBytes)`);
 }
 
 interface CodedIssue extends Issue {
@@ -142,15 +150,13 @@ function check(schema: $ZodType, value: unknown): Checked {
     if (result.success) return { ok: true, output: result.data };
     return { ok: false, issues: result.error.issues.map(toIssue), cause: undefined };
   } catch (error) {
-    const [code, message] =
+    const message =
       error instanceof $ZodAsyncError
-        ? [ASYNC, "the schema is asynchronous; use synchronous refinements and transforms"]
-        : ["threw", "the schema threw an error"];
-    return { ok: false, issues: [{ path: [], message, code }], cause: error };
+        ? "the schema is asynchronous; use synchronous refinements and transforms"
+        : "the schema threw an error";
+    return { ok: false, issues: [{ path: [], message, code: message }], cause: error };
   }
 }
-
-const ASYNC = "asynchronous";
 
 const toIssue = (issue: $ZodIssue): CodedIssue => ({
   path: issue.path.map((key) => (typeof key === "symbol" ? String(key) : key)),
@@ -161,7 +167,7 @@ const toIssue = (issue: $ZodIssue): CodedIssue => ({
 /** How many issues a message tells; `issues` holds all. */
 const ISSUES_IN_MESSAGE = 5;
 
-function refusal(what: string, issues: readonly CodedIssue[], cause?: unknown): QueueError {
+function refusal(what: string, issues: readonly Issue[], cause?: unknown): QueueError {
   const told = issues
     .slice(0, ISSUES_IN_MESSAGE)
     .map(({ path, message }) =>
@@ -169,11 +175,11 @@ function refusal(what: string, issues: readonly CodedIssue[], cause?: unknown): 
     );
   const more = issues.length > told.length ? `; and ${issues.length - told.length} more` : "";
   return new QueueError(
-    issues[0]?.code === ASYNC ? "INVALID_OPTION" : "INVALID_PAYLOAD",
+    cause instanceof $ZodAsyncError ? "INVALID_OPTION" : "INVALID_PAYLOAD",
     `${what} is invalid: ${told.join("; ")}${more}.`,
     {
       issues: issues.map(({ path, message }) => ({ path, message })),
-      ...(cause === undefined ? {} : { cause }),
+      ...(cause !== undefined && { cause }),
     },
   );
 }
