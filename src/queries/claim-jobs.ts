@@ -1,6 +1,5 @@
-import type { TableNames } from "../schema/table-names.js";
-import type { Value } from "./executor.js";
-import { integerList, textList } from "./list-literals.js";
+import { boundedHistory } from "./bounded-history.js";
+import { type ClaimRequest, requestedPairs } from "./claim-request.js";
 
 /**
  * Invariant: of any number of workers at most one holds a job at a given
@@ -12,64 +11,14 @@ import { integerList, textList } from "./list-literals.js";
  * not look below its floor, so those that settling leaves are not walked again (ADR 0010).
  */
 
-/** One queue and priority to take jobs from, in the order of the list. */
-export interface ClaimPair {
-  readonly queue: string;
-  readonly priority: number;
-  /** Only rows above this place are looked at; null: from the beginning. */
-  readonly floor: Place | null;
-}
+/** Where the index is read. */
+const open = (of: string): string =>
+  `queue = ${of}.queue and priority = ${of}.priority and finished_at is null and blockers = 0`;
 
-/** A place in the order of jobs of one queue and priority. */
-export interface Place {
-  /** Microseconds since 1970 on the server's clock. */
-  readonly atUs: number;
-  readonly id: number;
-}
-
-/** How a sweep looks below the floors: for late commits and for expired leases. */
-export interface Sweep {
-  /** How far back from now it looks, in milliseconds; null: to the beginning. */
-  readonly reachMs: number | null;
-  /** Whether it gives way when another worker is sweeping. */
-  readonly exclusive: boolean;
-  /** How many jobs it may take whose lease ran out twice or more. */
-  readonly suspects: number;
-}
-
-/** What one claim asks for. */
-export interface ClaimRequest {
-  readonly workerId: string;
-  readonly pairs: readonly ClaimPair[];
-  readonly names: readonly string[];
-  /** Slots that stand free: any job may take one. */
-  readonly free: number;
-  /** Jobs to fetch ahead beyond these: only such as have never been tried. */
-  readonly ahead: number;
-  readonly leaseMs: number;
-  /** Leases of the names that differ from `leaseMs`, in milliseconds. */
-  readonly leaseMsByName: Readonly<Record<string, number>>;
-  readonly sweep: Sweep | undefined;
-  /** Whether to look at one job more than is wanted, to see whether it is passed over. */
-  readonly peeks: boolean;
-  /** Whether the last claim left due jobs behind: this one is likely to find as many as it asks for. */
-  readonly hasBacklog: boolean;
-}
+const isServed = `(name in (select unnest($names::text::text[]))) is true`;
 
 /** What makes a row claimable at all, shared by every part that looks for one. */
-const claimable = `
-  queue = request.queue and priority = request.priority
-  and finished_at is null and blockers = 0
-  and (name in (select unnest($names::text::text[]))) is true`;
-
-/** The pairs to look at, each with the place it is looked at from. */
-export const requestedPairs = `
-  request as materialized (
-    select queue, priority, place,
-      coalesce('epoch'::timestamptz + floor_us * interval '1 microsecond', '-infinity') as floor_at, floor_id
-    from unnest($queues::text::text[], $priorities::text::smallint[], $floors_us::text::bigint[], $floor_ids::text::bigint[])
-      with ordinality as pair(queue, priority, floor_us, floor_id, place)
-  )`;
+const claimable = (of: string): string => `${open(of)} and ${isServed}`;
 
 const taken = `
   lease_version = lease_version + 1, locked_by = $worker,
@@ -97,16 +46,26 @@ const claimedColumns = `
     limit 1
   ) end as is_processed`;
 
+/** So many jobs that are due later are looked at for one that this worker serves. */
+const LATER = 100;
+
+const later = `
+  select available_at, ${isServed} as is_served from {jobs}
+  where ${open("request")} and available_at > statement_timestamp()
+    -- Nobody sleeps for longer; and 'infinity', to which somebody may have put a job off, has no number.
+    and available_at < statement_timestamp() + interval '1 day'
+  order by available_at`;
+
 const nextDue = `
   -- Under a backlog the next claim follows at once, unless this one was the last of it.
   case when not $has_backlog::boolean or (select count(*) from ranked) < $wanted::int then (
     select round(date_part('epoch', min(next.available_at)) * 1000000)::bigint
     from request cross join lateral (
-      select available_at from {jobs}
-      where ${claimable} and available_at > statement_timestamp()
-        -- Nobody sleeps for longer; and 'infinity', to which somebody may have put a job off, has no number.
-        and available_at < statement_timestamp() + interval '1 day'
-      order by available_at limit 1
+      select coalesce(
+        (select available_at from (${later} limit ${LATER}) as later where is_served limit 1),
+        -- Others' jobs only: whatever lies behind them is looked at then.
+        (select available_at from (${later} offset ${LATER - 1} limit 1) as later)
+      ) as available_at
     ) as next
   ) end`;
 
@@ -118,7 +77,7 @@ const patience = "interval '500 milliseconds'";
 
 /** The first job that was passed over, those that only a sweep sees before the others. */
 const passedOver = `
-  select available_at, id, only_swept from ranked
+  select available_at, id, priority, only_swept from ranked
   where not may_wait and nth > room and available_at < statement_timestamp() - ${patience}
   order by only_swept desc, nth limit 1`;
 
@@ -127,7 +86,9 @@ const lookColumns = `
   date_part('epoch', clock_timestamp() - statement_timestamp()) * 1000 as took_ms,
   (select count(*) from ranked) >= $wanted::int as is_full,
   (select round(date_part('epoch', greatest(available_at, 'epoch')) * 1000000)::bigint from passed) as passed_us,
-  (select id from passed) as passed_id, (select only_swept from passed) as passed_only_swept`;
+  (select id from passed) as passed_id, (select priority from passed) as passed_priority,
+  (select only_swept from passed) as passed_only_swept,
+  exists (select from ranked where not may_wait and nth > room and not only_swept) as leaves_due`;
 
 /**
  * From so many jobs on, a claim under backlog sets a column of the ready index to what it is. Else, before a full page of that
@@ -144,9 +105,9 @@ const plainParts = (isOfMany: boolean): string => `
     select job.*
     from (select * from request order by place) as request
     cross join lateral (
-      select id, available_at, attempts = 0 and max_attempts > 1 as may_wait
+      select id, available_at, priority, attempts = 0 and max_attempts > 1 as may_wait
       from {jobs}
-      where ${claimable}
+      where ${claimable("request")}
         and (available_at, id) > (request.floor_at, request.floor_id)
         and available_at <= statement_timestamp()
         and lease_until is null
@@ -160,7 +121,8 @@ const plainParts = (isOfMany: boolean): string => `
     limit $seen::int
   ),
   ranked as materialized (
-    select id, available_at, may_wait, row_number() over () as nth, $free::int as room, false as only_swept from due
+    select id, available_at, priority, may_wait, row_number() over () as nth, $free::int as room, false as only_swept
+    from due
   ),
   -- A job that is only fetched ahead would lose an attempt in somebody else's crash:
   -- beyond the free slots, only jobs that can spare it.
@@ -212,10 +174,10 @@ const sweepParts = `
     select job.*, bound.is_below
     from (select * from bound order by priority, is_early desc, place) as bound
     cross join lateral (
-      select id, available_at, (attempts = 0 and max_attempts > 1 and lease_until is null) or not (${goesOn}) as may_wait,
+      select id, available_at, priority, (attempts = 0 and max_attempts > 1 and lease_until is null) or not (${goesOn}) as may_wait,
         lease_until is not null or attempts >= max_attempts as is_lost
       from {jobs}
-      where ${claimable.replaceAll("request.", "bound.")} and ${sweptRow} and ${suspicion} < 2
+      where ${claimable("bound")} and ${sweptRow} and ${suspicion} < 2
       order by available_at, id
       limit $seen::int
       for no key update skip locked
@@ -229,7 +191,7 @@ const sweepParts = `
     cross join lateral (
       select id, lease_until is not null or attempts >= max_attempts as is_lost
       from {jobs}
-      where ${claimable.replaceAll("request.", "bound.")} and ${sweptRow} and ${suspicion} >= 2
+      where ${claimable("bound")} and ${sweptRow} and ${suspicion} >= 2
       order by available_at, id
       limit 1
       for no key update skip locked
@@ -239,7 +201,7 @@ const sweepParts = `
   ),
   -- The suspect takes one of the slots.
   ranked as materialized (
-    select id, available_at, may_wait, is_lost, is_below or is_lost as only_swept,
+    select id, available_at, priority, may_wait, is_lost, is_below or is_lost as only_swept,
       row_number() over () + (select count(*) from suspect) as nth, $free::int as room
     from due
   ),
@@ -266,7 +228,7 @@ const sweepParts = `
       expired_leases = least(expired_leases + (lease_until is not null)::int, 32767),
       lease_version = lease_version + 1, locked_by = $worker, started_at = statement_timestamp(),
       last_error = 'LEASE_EXPIRED: the worker that held this job was lost',
-      error_history = case when jsonb_array_length(error_history) >= 10 then error_history - 0 else coalesce(error_history, '[]') end
+      error_history = ${boundedHistory}
         || jsonb_build_object('attempt', attempts, 'at', statement_timestamp(), 'code', 'LEASE_EXPIRED', 'name', 'AttemptError',
           'message', 'The lease of ' || coalesce(locked_by, 'an unknown worker') || ' ran out.', 'stack', null)
     where id = any(array(select id from chosen where is_lost))
@@ -288,34 +250,4 @@ export function claimKind({ sweep, free, ahead, hasBacklog }: ClaimRequest): Cla
 /** The parts of a statement that claim, for a statement of its own or one that settles too. */
 export function claimParts(kind: ClaimKind): string {
   return kind === "sweep" ? sweepParts : plainParts(kind === "claim_many");
-}
-
-/** The values that {@link requestedPairs} names. */
-export function pairValues(pairs: readonly ClaimPair[]): Record<string, Value> {
-  return {
-    queues: textList(pairs.map((pair) => pair.queue)),
-    priorities: integerList(pairs.map((pair) => pair.priority)),
-    floors_us: integerList(pairs.map((pair) => pair.floor?.atUs ?? null)),
-    floor_ids: integerList(pairs.map((pair) => pair.floor?.id ?? 0)),
-  };
-}
-
-/** The values that {@link claimParts} names. */
-export function claimValues(request: ClaimRequest, tables: TableNames): Record<string, Value> {
-  const { pairs, sweep } = request;
-  return {
-    ...pairValues(pairs),
-    names: textList(request.names),
-    worker: request.workerId,
-    lease_ms: request.leaseMs,
-    leases: JSON.stringify(request.leaseMsByName),
-    wanted: request.free + request.ahead,
-    seen: request.free + request.ahead + (request.peeks ? 1 : 0),
-    free: request.free,
-    has_backlog: request.hasBacklog,
-    exclusive: sweep?.exclusive ?? false,
-    suspects: sweep?.suspects ?? 0,
-    reach_ms: sweep?.reachMs ?? null,
-    sweep_lock: tables.sweepLock,
-  };
 }

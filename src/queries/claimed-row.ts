@@ -1,4 +1,4 @@
-import type { Place } from "./claim-jobs.js";
+import type { Place } from "./claim-request.js";
 import type { Row } from "./executor.js";
 
 /** A job as a claim hands it to its worker. */
@@ -41,6 +41,8 @@ export interface ClaimAnswer {
   readonly isFull: boolean;
   /** The first job that is overdue, needs a free slot, and got none. */
   readonly passedOver: PassedOver | undefined;
+  /** Whether a due job that a plain claim sees needs a free slot and got none, for however short a time. */
+  readonly leavesDue: boolean;
 }
 
 /** A job whose lease ran out twice or more may be what kills its workers: they are taken one at a time. */
@@ -58,9 +60,17 @@ export interface EndedJob extends ClaimedJob {
 /** Where a job is that was passed over. */
 export interface PassedOver {
   readonly place: Place;
+  readonly priority: number;
   /** Whether it lies below its floor or was lost: only sweeps see such jobs. */
   readonly isOnlySwept: boolean;
 }
+
+/** The priority of the job that was passed over, if only sweeps see it, or if others do. */
+export const passedPriorityOf = (
+  { passedOver }: ClaimAnswer,
+  isOnlySwept: boolean,
+): number | undefined =>
+  passedOver?.isOnlySwept === isOnlySwept ? passedOver.priority : undefined;
 
 /** Reads the rows of a statement that claims; rows of its settling parts are passed over. */
 export function readClaim(rows: readonly Row[]): ClaimAnswer {
@@ -87,13 +97,18 @@ export function readClaim(rows: readonly Row[]): ClaimAnswer {
     hasSwept: clock["swept"] === true,
     isFull: clock["is_full"] === true,
     passedOver: readPassedOver(clock),
+    leavesDue: clock["leaves_due"] === true,
   };
 }
 
 function readPassedOver(clock: Row): PassedOver | undefined {
-  const { passed_us: atUs, passed_id: id, passed_only_swept: isOnlySwept } = clock;
-  if (isOnlySwept === null) return undefined;
-  return { place: { atUs: Number(atUs), id: Number(id) }, isOnlySwept: isOnlySwept === true };
+  const { passed_us: atUs, passed_id: id, passed_priority, passed_only_swept } = clock;
+  if (passed_only_swept === null) return undefined;
+  return {
+    place: { atUs: Number(atUs), id: Number(id) },
+    priority: Number(passed_priority),
+    isOnlySwept: passed_only_swept === true,
+  };
 }
 
 function readJob(row: Row): ClaimedJob {

@@ -35,9 +35,9 @@ export const COLUMNS = "queue, name, payload, priority, max_attempts, available_
 export const dueAt = (runAt: string, delayMs: string): string =>
   `coalesce(${runAt}::timestamptz, statement_timestamp() + ${delayMs} * interval '1 millisecond')`;
 
-/** A worker that polls before the job is due need not be woken. */
+/** A worker that polls before the job is due need not be woken; polls are up to a fifth more apart than told. */
 export const tooLate = (due: string): string =>
-  `and ${due} <= statement_timestamp() + poll_interval_ms * interval '1 millisecond'`;
+  `and ${due} <= statement_timestamp() + poll_interval_ms * interval '1200 microseconds'`;
 
 /** The canonical form of the input decides: key order and white space do not. */
 export const hashOf = (json: string): string =>

@@ -1,24 +1,25 @@
 import type { TableNames } from "../schema/table-names.js";
-import { type ClaimPair, pairValues, requestedPairs } from "./claim-jobs.js";
+import { type ClaimPair, pairValues, requestedPairs } from "./claim-request.js";
 import type { Executor } from "./executor.js";
 import { integerList } from "./list-literals.js";
 import { template } from "./template.js";
 
-/** How many rows of each queue and priority are looked at: a claim takes from the first ones. */
+/** So many rows of each queue and priority are looked at beyond what this worker has claimed: others may hold them. */
 const REACH = 2_000;
 
 const text = `
   with ${requestedPairs},
+  held as materialized (select unnest($held::text::bigint[]) as id),
   stray as materialized (
     select near.id
     from request cross join lateral (
       select id, lease_version, locked_by, status from {jobs}
       where queue = request.queue and priority = request.priority and finished_at is null and blockers = 0
         and (available_at, id) > (request.floor_at, request.floor_id)
-      order by available_at, id limit ${REACH}
+      order by available_at, id limit $reach::int
     ) as near
     where near.status = 'running' and near.locked_by = $worker
-      and near.id <> all($held::text::bigint[])
+      and near.id not in (select id from held)
   ),
   locked as materialized (
     select job.id from stray cross join lateral (
@@ -41,6 +42,8 @@ export interface StrayRequest {
   readonly workerId: string;
   /** The pairs of the claim whose answer was lost. */
   readonly pairs: readonly ClaimPair[];
+  /** How many jobs such claims asked for. */
+  readonly asked: number;
   /** The jobs that this worker does hold. */
   readonly held: readonly number[];
 }
@@ -57,12 +60,13 @@ export function releaseStrays(
   tables: TableNames,
 ): (executor: Executor, request: StrayRequest) => Promise<number> {
   const prepared = template("release_strays", text, tables);
-  return async (executor, { workerId, pairs, held }) => {
+  return async (executor, { workerId, pairs, asked, held }) => {
     const rows = await executor.run(
       prepared.bind({
         ...pairValues(pairs),
         worker: workerId,
         held: integerList(held),
+        reach: REACH + asked + held.length,
       }),
     );
     return rows.length;

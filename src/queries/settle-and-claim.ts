@@ -1,5 +1,6 @@
 import type { TableNames } from "../schema/table-names.js";
-import { type ClaimRequest, claimKind, claimParts, claimValues } from "./claim-jobs.js";
+import { claimKind, claimParts } from "./claim-jobs.js";
+import { type ClaimRequest, claimValues } from "./claim-request.js";
 import { type ClaimAnswer, readClaim } from "./claimed-row.js";
 import type { Executor } from "./executor.js";
 import {
@@ -84,18 +85,27 @@ const jobColumns = [
   "is_recovered",
 ];
 
-const clockColumns = [
-  "now_us",
-  "next_due_us",
-  "swept",
-  "took_ms",
-  "is_full",
-  "passed_us",
-  "passed_id",
-  "passed_only_swept",
-];
+const clockTypes = {
+  now_us: "bigint",
+  next_due_us: "bigint",
+  swept: "boolean",
+  took_ms: "float8",
+  is_full: "boolean",
+  passed_us: "bigint",
+  passed_id: "bigint",
+  passed_priority: "smallint",
+  passed_only_swept: "boolean",
+  leaves_due: "boolean",
+};
+const clockColumns = Object.keys(clockTypes);
 
 const nulls = (columns: readonly string[]): string => columns.map(() => "null").join(", ");
+
+/** The first of several rows that are put together gives the types. */
+const typedNulls = (types: Readonly<Record<string, string>>): string =>
+  Object.entries(types)
+    .map(([column, type]) => `null::${type} as ${column}`)
+    .join(", ");
 
 function textOf(shape: SettleShape, request: ClaimRequest | undefined): string {
   const settles = shape.ways.length > 0;
@@ -107,9 +117,7 @@ function textOf(shape: SettleShape, request: ClaimRequest | undefined): string {
   const results: string[] = [];
   if (request !== undefined) {
     results.push(
-      `select id, null::text as answer, ${jobColumns.join(", ")},
-        null::bigint as now_us, null::bigint as next_due_us, null::boolean as swept, null::float8 as took_ms, null::boolean as is_full,
-        null::bigint as passed_us, null::bigint as passed_id, null::boolean as passed_only_swept from claim`,
+      `select id, null::text as answer, ${jobColumns.join(", ")}, ${typedNulls(clockTypes)} from claim`,
       `select null, null, ${nulls(jobColumns)}, ${clockColumns.join(", ")} from clock`,
     );
   }

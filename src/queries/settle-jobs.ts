@@ -1,3 +1,4 @@
+import { boundedHistory } from "./bounded-history.js";
 import type { Row, Value } from "./executor.js";
 import { integerList, textList } from "./list-literals.js";
 import { recordProcessedKeys } from "./record-processed-keys.js";
@@ -128,8 +129,7 @@ const writes: Readonly<Record<SettleWay, string>> = {
       lease_until = null, locked_by = null,
       last_error = coalesce(${own("error_lines")}, last_error),
       error_history = case when ${own("errors")} is null then error_history
-        else case when jsonb_array_length(error_history) >= 10 then error_history - 0 else coalesce(error_history, '[]') end
-          || jsonb_set(${own("errors")}::jsonb, '{at}', to_jsonb(statement_timestamp())) end,
+        else ${boundedHistory} || jsonb_set(${own("errors")}::jsonb, '{at}', to_jsonb(statement_timestamp())) end,
       result = coalesce(${own("results")}::jsonb, result)
     where ${lockedIds("end")}`,
 };

@@ -1,4 +1,4 @@
-import type { ClaimPair, Place } from "../queries/claim-jobs.js";
+import type { ClaimPair, Place } from "../queries/claim-request.js";
 import {
   type ClaimAnswer,
   type ClaimedJob,

@@ -1,5 +1,5 @@
 import { eventError, type QueueEvent } from "../instrumentation/instrumentation.js";
-import type { ClaimPair, ClaimRequest } from "../queries/claim-jobs.js";
+import type { ClaimPair, ClaimRequest } from "../queries/claim-request.js";
 import type { ClaimAnswer } from "../queries/claimed-row.js";
 import type { SettleAndClaim, SettleAndClaimAnswer } from "../queries/settle-and-claim.js";
 import type { Alarm } from "./alarm.js";
@@ -27,12 +27,14 @@ export interface ClaimLoopOptions {
   readonly send: Send;
   /** The same on the listening connection, if there is one: a claim does not wait for it. */
   readonly sendBeside: Send | undefined;
-  /** Gives back jobs of a claim whose answer was lost. */
-  readonly releaseStrays: (pairs: readonly ClaimPair[]) => Promise<unknown>;
+  /** Whether that one is connected: nothing is to wait until it is. */
+  readonly isBesideConnected: () => boolean;
+  /** Gives back jobs of claims whose answers were lost; at most `asked` there may be. */
+  readonly releaseStrays: (pairs: readonly ClaimPair[], asked: number) => Promise<unknown>;
   /** The room for jobs; none while stopping. */
   readonly room: () => ClaimRoom;
-  /** Takes what was claimed by a statement sent at `sentAtMs`. */
-  readonly onClaimed: (answer: ClaimAnswer, sentAtMs: number) => void;
+  /** Takes what was claimed by a statement sent at `sentAtMs` for so many free slots, and ahead. */
+  readonly onClaimed: (answer: ClaimAnswer, sentAtMs: number, claimedFor: number) => void;
   readonly emit: ((event: QueueEvent) => void) | undefined;
 }
 
@@ -57,7 +59,7 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
   let isFinishing = false;
   let failures = 0;
   let notBeforeMs = 0;
-  let strayPairs: readonly ClaimPair[] = [];
+  let strays: Strays | undefined;
   let isClaiming = false;
   /** The earliest due time among jobs that were queued again since the last claim was sent. */
   let unseenDueMs = Number.POSITIVE_INFINITY;
@@ -75,7 +77,7 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
     const nowMs = monotonicMs();
     if (request !== undefined && answer.claim !== undefined) {
       plan.learn(request, answer.claim, nowMs);
-      options.onClaimed(answer.claim, sentAtMs);
+      options.onClaimed(answer.claim, sentAtMs, request.free);
     }
     // After `learn`: a claim does not see what is written by its own statement, or beside it.
     unseenDueMs = Math.min(unseenDueMs, nowMs + dueAgainInMs(batch));
@@ -95,51 +97,70 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
 
   const fail = (what: string, error: unknown): void => {
     failures += 1;
-    const retryInMs = jittered(Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** (failures - 1)));
+    const retryInMs = pauseAfter(failures);
     notBeforeMs = monotonicMs() + retryInMs;
     report(what, error, retryInMs);
   };
 
-  const claimErrored = (request: ClaimRequest, error: unknown): void => {
-    plan.forget(request);
-    const mayHaveClaimed = mayHaveBeenSent(error) && !isAnswered(error);
-    if (mayHaveClaimed) strayPairs = [...strayPairs, ...whereClaimed(request)];
+  const claimErrored = (request: ClaimRequest, error: unknown, sentAtMs: number): void => {
+    const nowMs = monotonicMs();
+    const isRefused = isAnswered(error);
+    plan.forget(request, { nowMs, refusedAfterMs: isRefused ? nowMs - sentAtMs : undefined });
+    if (mayHaveBeenSent(error) && !isRefused) strays = straysOf(request, nowMs, strays);
   };
 
-  const send = async (
-    batch: SettleBatch,
-    request: ClaimRequest | undefined,
-    by = options.send,
-  ): Promise<void> => {
+  const send = async (batch: SettleBatch, request: ClaimRequest | undefined): Promise<void> => {
     const sentAtMs = monotonicMs();
     try {
-      const answer = await by({ items: batch.map(({ item }) => item), request });
+      const answer = await options.send({ items: batch.map(({ item }) => item), request });
       failures = 0;
       succeed(batch, request, answer, sentAtMs);
     } catch (error) {
-      if (request !== undefined) claimErrored(request, error);
+      if (request !== undefined) claimErrored(request, error, sentAtMs);
       const goesOn = batch.length > 0 && settles.errored(batch, error, request === undefined);
       if (!goesOn) fail(batch.length > 0 ? "settle" : "claim", error);
     }
   };
 
-  const tidy = async (pairs: readonly ClaimPair[]): Promise<void> => {
+  /** Outcomes do not wait for it to work: a search that takes long is followed by as long a pause. */
+  const tidy = async (lost: Strays): Promise<void> => {
+    const sentAtMs = monotonicMs();
     try {
-      await options.releaseStrays(pairs);
-      strayPairs = [];
+      await options.releaseStrays(lost.pairs, lost.asked);
+      strays = undefined;
     } catch (error) {
-      fail("release strays", error);
+      const nowMs = monotonicMs();
+      const tries = lost.tries + 1;
+      const retryInMs = Math.max(pauseAfter(tries), nowMs - sentAtMs);
+      strays = { ...lost, tries, notBeforeMs: nowMs + retryInMs };
+      report("release strays", error, retryInMs);
     }
   };
 
+  /** What is to be looked for now; nothing while a sweep is under way: what it has claimed is not held yet, and would be given back. */
+  const dueStrays = (nowMs: number): Strays | undefined => {
+    if (strays === undefined || sweep !== undefined) return undefined;
+    // Once their leases have run out, whoever sweeps takes them.
+    if (nowMs >= strays.untilMs) strays = undefined;
+    return strays !== undefined && nowMs >= strays.notBeforeMs ? strays : undefined;
+  };
+
   /** Leaves on the listening connection; the loop goes on meanwhile, with the slots that are left. */
-  const sweepBeside = (request: ClaimRequest): void => {
+  const sweepBeside = (by: Send, request: ClaimRequest): void => {
     slotsOfSweep = request.free;
-    sweep = send([], request, sendBeside).finally(() => {
-      sweep = undefined;
-      slotsOfSweep = 0;
-      alarm.ring();
-    });
+    const sentAtMs = monotonicMs();
+    sweep = by({ items: [], request })
+      .then((answer) => succeed([], request, answer, sentAtMs))
+      .catch((error: unknown) => {
+        claimErrored(request, error, sentAtMs);
+        // The claims on the own connection go on.
+        report("claim", error, 0);
+      })
+      .finally(() => {
+        sweep = undefined;
+        slotsOfSweep = 0;
+        alarm.ring();
+      });
   };
 
   const settleBeside = async (by: Send, batch: SettleBatch): Promise<void> => {
@@ -162,7 +183,7 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
     createSettleLane({
       settles,
       send: (batch) => settleBeside(sendBeside, batch),
-      isWanted: () => isClaiming && sweep === undefined,
+      isWanted: () => isClaiming && sweep === undefined && options.isBesideConnected(),
     });
 
   const room = (): ClaimRoom => {
@@ -175,7 +196,7 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
   const nextRequest = (nowMs: number, present: ClaimRoom): ClaimRequest | undefined =>
     mayClaim() ? plan.next(nowMs, present) : undefined;
 
-  const mayClaim = (): boolean => strayPairs.length === 0 && !settles.hasRefused();
+  const mayClaim = (): boolean => strays === undefined && !settles.hasRefused();
 
   const claim = async (batch: SettleBatch, request: ClaimRequest): Promise<void> => {
     isClaiming = true;
@@ -188,7 +209,7 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
 
   /** Behind a batch that hangs, a sweep would hang too, with the slots that it is to fill. */
   const leavesBeside = (request: ClaimRequest): boolean =>
-    plan.isBeside(request) && lane?.isSlow() !== true;
+    plan.isBeside(request) && lane?.isSlow() !== true && options.isBesideConnected();
 
   /** What travels with a claim: many leave beside it, unless a sweep is there. */
   const batchWith = (nowMs: number): SettleBatch => {
@@ -200,18 +221,20 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
   const rest = (nowMs: number, present: ClaimRoom): Promise<void> => {
     const waitsForPlan = mayClaim() && present.free + present.ahead > 0;
     const claimMs = waitsForPlan ? plan.nextMs(present) : Number.POSITIVE_INFINITY;
-    return alarm.sleep(Math.min(settles.nextMs(), claimMs) - nowMs);
+    const tidyMs = strays?.notBeforeMs ?? Number.POSITIVE_INFINITY;
+    return alarm.sleep(Math.min(settles.nextMs(), claimMs, tidyMs) - nowMs);
   };
 
   /** One statement, or a sleep until there is one to send. */
   const step = async (): Promise<void> => {
     const nowMs = monotonicMs();
     if (nowMs < notBeforeMs) return alarm.sleep(notBeforeMs - nowMs);
-    // What a sweep under way has claimed is not held yet, and would be given back.
-    if (strayPairs.length > 0 && sweep === undefined) return tidy(strayPairs);
+    const lost = dueStrays(nowMs);
+    if (lost !== undefined) return tidy(lost);
     const present = room();
     const request = nextRequest(nowMs, present);
-    if (request !== undefined && leavesBeside(request)) return sweepBeside(request);
+    if (request !== undefined && sendBeside !== undefined && leavesBeside(request))
+      return sweepBeside(sendBeside, request);
     if (request !== undefined) return claim(batchWith(nowMs), request);
     const batch = settles.take(nowMs, false);
     return batch === undefined ? rest(nowMs, present) : send(batch, undefined);
@@ -219,7 +242,7 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
 
   const isDone = (): boolean =>
     settles.size() === 0 &&
-    strayPairs.length === 0 &&
+    strays === undefined &&
     sweep === undefined &&
     lane?.underWay() === undefined;
 
@@ -242,6 +265,30 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
     },
   };
 }
+
+/** What claims without an answer may have left behind: jobs that are held for this worker, which has not heard of them. */
+interface Strays {
+  readonly pairs: readonly ClaimPair[];
+  readonly asked: number;
+  /** How often they were looked for in vain, and when they are looked for again. */
+  readonly tries: number;
+  readonly notBeforeMs: number;
+  /** When the last of their leases has run out. */
+  readonly untilMs: number;
+}
+
+function straysOf(request: ClaimRequest, nowMs: number, others: Strays | undefined): Strays {
+  return {
+    pairs: [...(others?.pairs ?? []), ...whereClaimed(request)],
+    asked: (others?.asked ?? 0) + request.free + request.ahead,
+    tries: 0,
+    notBeforeMs: nowMs,
+    untilMs: nowMs + Math.max(request.leaseMs, ...Object.values(request.leaseMsByName)),
+  };
+}
+
+const pauseAfter = (failures: number): number =>
+  jittered(Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** (failures - 1)));
 
 /** Where the jobs of a claim may be: those of a sweep also below the floors. */
 function whereClaimed({ pairs, sweep }: ClaimRequest): readonly ClaimPair[] {

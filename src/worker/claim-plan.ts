@@ -1,9 +1,9 @@
-import type { ClaimRequest } from "../queries/claim-jobs.js";
-import type { ClaimAnswer } from "../queries/claimed-row.js";
+import type { ClaimRequest } from "../queries/claim-request.js";
+import { type ClaimAnswer, passedPriorityOf } from "../queries/claimed-row.js";
 import { createClaimFloors } from "./claim-floor.js";
 import type { ClaimRoom } from "./claim-room.js";
 import { jittered } from "./clock.js";
-import { createSweepPlan } from "./sweep-plan.js";
+import { type ClaimError, createSweepPlan } from "./sweep-plan.js";
 
 /** When to claim, and how much; how far back to look is the sweeps' affair. */
 export interface ClaimPlan {
@@ -16,16 +16,16 @@ export interface ClaimPlan {
   /** Learns from what a claim found that was answered at `nowMs`. */
   learn(request: ClaimRequest, answer: ClaimAnswer, nowMs: number): void;
   /** A claim errored: whatever it was looking for must be looked for again. */
-  forget(request: ClaimRequest): void;
+  forget(request: ClaimRequest, error: ClaimError): void;
   /** There may be jobs: somebody said so. */
   wake(): void;
   /** A job of ours is due again at `dueMs`; no claim so far has seen that. */
   expect(dueMs: number): void;
   /**
-   * Whether what was fetched ahead is to leave slots that come free to jobs that
-   * were passed over: a line that is always refilled would let them wait for ever.
+   * The priority of a job that was passed over, if any: what was fetched ahead and is not more
+   * urgent leaves slots that come free to it. A line that is always refilled would let it wait for ever.
    */
-  yields(): boolean;
+  yieldsTo(): number | undefined;
 }
 
 /** What every claim of a worker asks for alike. */
@@ -55,13 +55,19 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
   let isWoken = true;
   let hasBacklog = false;
   let nextPollMs = 0;
-  /** Whether jobs were passed over that the next claim sees. */
-  let hasPassedOver = false;
+  /** The priority of a job that was passed over, and that the next claim sees. */
+  let passedPriority: number | undefined;
+  /** Whether a due job waits for nothing but a free slot. */
+  let leavesDue = false;
 
-  const yields = (): boolean => hasPassedOver || sweeps.hasPassedOver();
+  const yieldsTo = (): number | undefined => {
+    const ofSweeps = sweeps.passedPriority();
+    if (passedPriority === undefined || ofSweeps === undefined) return passedPriority ?? ofSweeps;
+    return Math.min(passedPriority, ofSweeps);
+  };
 
   const nextMs = (room: ClaimRoom): number => {
-    if (isWoken || hasBacklog || (room.free > 0 && hasPassedOver)) return 0;
+    if (isWoken || hasBacklog || (room.free > 0 && leavesDue)) return 0;
     return Math.min(nextPollMs, sweeps.dueMs(room));
   };
 
@@ -94,7 +100,7 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
         leaseMs: options.leaseMs,
         leaseMsByName: options.leaseMsByName,
         sweep,
-        peeks: sweep !== undefined || yields(),
+        peeks: sweep !== undefined || yieldsTo() !== undefined,
         hasBacklog,
       };
     },
@@ -104,7 +110,8 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
       const wasBeside = request.sweep !== undefined && sweeps.isBeside(request.sweep);
       floors.learn(request.pairs, answer);
       // What a sweep beside finds says nothing of the claims that went on meanwhile.
-      hasPassedOver = answer.passedOver?.isOnlySwept === false || (hasPassedOver && wasBeside);
+      passedPriority = passedPriorityOf(answer, false) ?? (wasBeside ? passedPriority : undefined);
+      leavesDue = answer.leavesDue || (leavesDue && wasBeside);
       if (!wasBeside) {
         // One that is full of jobs it may not take must not be repeated at once.
         hasBacklog = answer.isFull && answer.jobs.length + answer.ended.length > 0;
@@ -112,15 +119,15 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
       }
       sweeps.learn(request, answer, nowMs, hasBacklog);
     },
-    forget({ sweep }) {
-      sweeps.forget(sweep);
+    forget({ sweep }, error) {
+      sweeps.forget(sweep, error);
       wake();
     },
     wake,
     expect(dueMs) {
       nextPollMs = Math.min(nextPollMs, dueMs);
     },
-    yields,
+    yieldsTo,
   };
 }
 

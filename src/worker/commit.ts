@@ -162,7 +162,8 @@ async function resolve(own: Executor, held: HeldJob, transactionId: string): Pro
     if (status === "committed") held.commit = "committed";
     if (status === "aborted") held.commit = "none";
     if (status === "committed" || status === "aborted" || status === "unknown") return;
-    await new Promise((done) => setTimeout(done, jittered(100)));
+    // Not a reason for the process to go on, once its worker was stopped.
+    await new Promise((done) => setTimeout(done, jittered(100)).unref());
   } while (monotonicMs() < leaseEndMs(held));
 }
 

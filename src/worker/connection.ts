@@ -5,6 +5,7 @@ import {
   type QueueEvent,
 } from "../instrumentation/instrumentation.js";
 import type { Executor, Row, Statement } from "../queries/executor.js";
+import { terminateBackend } from "../queries/terminate-backend.js";
 import { monotonicMs } from "./clock.js";
 import { DeadlineError, withDeadline } from "./deadline.js";
 import type { Driver, DriverConnection } from "./drivers/driver.js";
@@ -14,6 +15,8 @@ import { createTurns } from "./turns.js";
 
 /** How long connecting may take, in milliseconds. */
 const CONNECT_TIMEOUT_MS = 10_000;
+/** How long ending a session that gave no answer may take, in milliseconds. */
+const END_TIMEOUT_MS = 1_000;
 
 /**
  * What our sessions are fixed to, whatever the role or the database defaults to.
@@ -30,7 +33,8 @@ const SESSION = [
   "jit = off",
   "plan_cache_mode = force_generic_plan",
   "search_path = ''",
-  "lock_timeout = '2s'",
+  // Only rows that others' triggers and foreign keys touch are waited for at all.
+  "lock_timeout = '500ms'",
   "idle_in_transaction_session_timeout = '10s'",
   "idle_session_timeout = 0",
   // Both change what the texts of our lists and times mean.
@@ -171,14 +175,30 @@ export function createConnection(options: ConnectionOptions): Connection {
       : answerOf({ ...sent, answer, pid, transferredBytes, peer: peer() });
   };
 
+  /**
+   * A statement that outlived the server's own limit hangs in its commit, as behind a standby that does
+   * not answer: each new connection would leave another such session behind.
+   */
+  const endSession = async ({ pid }: Session, error: unknown): Promise<void> => {
+    if (!(error instanceof DeadlineError) || pid === undefined || peer === undefined) return;
+    const ended = terminateBackend(peer(), pid);
+    await withDeadline(END_TIMEOUT_MS, "ending a session", ended).catch(() => undefined);
+  };
+
   /** Runs `action`; one that gets no answer in time, or that of a standby, takes the connection with it. */
   const use = async <T>(sent: Sent, action: (session: Session) => Promise<T>): Promise<T> => {
     const session = await connected().catch((error: unknown) => {
       if (typeof error === "object" && error !== null) thrownUnsent.add(error);
       throw error;
     });
+    const answer = withDeadline(deadlineMs, sent.what, action(session)).catch(
+      async (error: unknown) => {
+        await endSession(session, error);
+        throw error;
+      },
+    );
     try {
-      return await heard(session, sent, withDeadline(deadlineMs, sent.what, action(session)));
+      return await heard(session, sent, answer);
     } catch (error) {
       if (error instanceof DeadlineError || isOfStandby(error)) {
         session.link.destroy();
@@ -216,9 +236,12 @@ export function createConnection(options: ConnectionOptions): Connection {
 const isOfStandby = (error: unknown): boolean => sqlState(error) === "25006";
 
 const sessionScript = (deadlineMs: number): string =>
-  [...SESSION, `statement_timeout = ${Math.ceil(deadlineMs)}`]
+  [...SESSION, `statement_timeout = ${serverMs(deadlineMs)}`]
     .map((setting) => `set ${setting};`)
     .join(" ") + NO_TRANSACTION_TIMEOUT;
+
+/** The server gives up first: its answer tells that nothing was done, silence might mean anything. */
+const serverMs = (deadlineMs: number): number => Math.ceil(deadlineMs * 0.9);
 
 /** About how much goes over the network; the text only once. */
 const bytesOf = ({ text, values }: Statement): number =>
@@ -245,7 +268,7 @@ async function pooled(
 ): Promise<readonly Row[]> {
   await connection.script(
     `begin isolation level read committed read write; set local enable_seqscan = off; set local jit = off; set local array_nulls = on;
-     set local statement_timeout = ${Math.ceil(deadlineMs)}; set local lock_timeout = '2s';
+     set local statement_timeout = ${serverMs(deadlineMs)}; set local lock_timeout = '500ms';
      set local idle_in_transaction_session_timeout = '10s'`,
   );
   try {

@@ -18,7 +18,8 @@ export async function withDeadline<T>(
   let callOff = (): void => {};
   const deadline = new Promise<never>((_, reject) => {
     callOff = after(deadlineMs, () =>
-      reject(new DeadlineError(`No answer after ${deadlineMs} ms: ${what}.`)),
+      // After a blocked event loop timers come first; the answer may have arrived and not been read.
+      setImmediate(() => reject(new DeadlineError(`No answer after ${deadlineMs} ms: ${what}.`))),
     );
   });
   try {

@@ -17,8 +17,8 @@ import { createSlots } from "./slots.js";
  */
 export interface Holdings {
   readonly settles: SettleBuffer;
-  /** Takes what a claim gave that was sent at `sentAtMs`. */
-  take(answer: ClaimAnswer, sentAtMs: number): void;
+  /** Takes what a claim gave that was sent at `sentAtMs` for so many free slots, and ahead. */
+  take(answer: ClaimAnswer, sentAtMs: number, claimedFor: number): void;
   all(): Iterable<HeldJob>;
   ids(): readonly number[];
   /** Neither a job is held nor does a handler run. */
@@ -47,8 +47,8 @@ export interface HoldingsOptions {
   readonly jobs: JobMap;
   readonly workerId: string;
   readonly runJob: RunJob;
-  /** Whether jobs in line leave free slots to others. */
-  readonly yields: () => boolean;
+  /** The priority of a job that was passed over, if any: jobs in line that are not more urgent leave free slots to it. */
+  readonly yieldsTo: () => number | undefined;
   /** Something changed that the claim loop may act on. */
   readonly onChange: () => void;
   readonly onClaimed: (count: number) => void;
@@ -137,7 +137,7 @@ export function createHoldings(options: HoldingsOptions): Holdings {
   const slots = createSlots({
     concurrency,
     run,
-    yields: options.yields,
+    yieldsTo: options.yieldsTo,
     onStuck: giveUp,
     onFree: options.onChange,
     emit,
@@ -160,7 +160,7 @@ export function createHoldings(options: HoldingsOptions): Holdings {
 
   return {
     settles,
-    take({ jobs: claimed, ended }, sentAtMs) {
+    take({ jobs: claimed, ended }, sentAtMs, claimedFor) {
       options.onClaimed(claimed.length);
       for (const job of ended) {
         const attempt = eventAttempt({ job });
@@ -168,7 +168,8 @@ export function createHoldings(options: HoldingsOptions): Holdings {
         if (job.outcome === "cancelled") emit?.({ type: "job.cancelled", ...attempt });
         else emit?.({ type: "job.failed", ...attempt, error: LAST_LEASE_EXPIRED });
       }
-      slots.offer(claimed.map((job) => hold(job, sentAtMs)).filter((job) => job !== undefined));
+      const taken = claimed.map((job) => hold(job, sentAtMs)).filter((job) => job !== undefined);
+      slots.offer(taken, claimedFor);
     },
     all: () => held.values(),
     ids: () => [...held.keys()],

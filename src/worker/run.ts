@@ -113,7 +113,7 @@ export function createRun(options: RunOptions): Run {
       maxResultBytes: options.maxResultBytes,
       emit,
     }),
-    yields: () => plan.yields(),
+    yieldsTo: () => plan.yieldsTo(),
     onChange: () => loop.notice(),
     onClaimed: arrivals.observe,
     emit,
@@ -138,12 +138,14 @@ export function createRun(options: RunOptions): Run {
     send: (task) => settleAndClaimJobs(main, task),
     // It has little to do while there is much to settle; behind a pooler nobody listens on it.
     sendBeside: hasOtherConnection ? (task) => settleAndClaimJobs(listen, task) : undefined,
-    releaseStrays: (pairs) => releaseStrayJobs(main, { workerId, pairs, held: holdings.ids() }),
+    isBesideConnected: listen.isConnected,
+    releaseStrays: (pairs, asked) =>
+      releaseStrayJobs(main, { workerId, pairs, asked, held: holdings.ids() }),
     room: holdings.room,
-    onClaimed(answer, sentAtMs) {
+    onClaimed(answer, sentAtMs, claimedFor) {
       // First: a handler that blocks the event loop at once is to be noticed too.
       if (answer.jobs.length > 0) keeper.watch();
-      holdings.take(answer, sentAtMs);
+      holdings.take(answer, sentAtMs, claimedFor);
     },
     emit,
   });

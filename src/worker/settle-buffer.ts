@@ -1,10 +1,10 @@
-import type { QueueEvent } from "../instrumentation/instrumentation.js";
+import { eventError, type QueueEvent } from "../instrumentation/instrumentation.js";
 import type { SettleAnswer, SettleItem } from "../queries/settle-jobs.js";
 import { jittered, monotonicMs } from "./clock.js";
 import type { HeldJob } from "./held-job.js";
 import type { Outcome } from "./outcome.js";
 import { type DoneRetention, settledEvent, settleItemOf } from "./settlement.js";
-import { isDataError, isForeignKeyViolation, sqlState } from "./sql-errors.js";
+import { isDataError, isForeignKeyViolation, isLockTimeout, sqlState } from "./sql-errors.js";
 
 /**
  * Invariant: an outcome is written under the lease version that it was reached
@@ -52,8 +52,15 @@ export interface SettleBuffer {
 const GATHER_MS = 2;
 /** The most outcomes in one statement. */
 const MAX_BATCH = 500;
+/** The most text in one statement, in characters; one outcome may have more. */
+const MAX_LENGTH = 4_000_000;
 /** How long a locked row is left alone before it is tried again, in milliseconds. */
 const BUSY_MS = 25;
+/**
+ * How long outcomes that wait for a lock outside of the jobs table are left alone, in milliseconds: each try
+ * may hold up all others for as long as the session waits for locks.
+ */
+const LOCKED_MS = 5_000;
 
 export interface SettleBufferOptions {
   readonly retention: DoneRetention;
@@ -70,8 +77,11 @@ export interface SettleBufferOptions {
 export function createSettleBuffer(options: SettleBufferOptions): SettleBuffer {
   const { retention, isBusy, onSettled, onLost, emit } = options;
   let waiting: Settling[] = [];
-  /** Batches that the server refused, cut in half until the bad row stands alone. */
+  /** Batches that the server refused, cut up until the bad row stands alone. */
   const split: Settling[][] = [];
+  /** Outcomes whose rows others hold up by locks that cannot be skipped; one is tried at a time, by itself. */
+  const locked: Settling[] = [];
+  let lockedNotBeforeMs = 0;
   let gatheringSinceMs = 0;
 
   const finish = ({ held, outcome }: Settling): void => {
@@ -112,15 +122,44 @@ export function createSettleBuffer(options: SettleBufferOptions): SettleBuffer {
     }
   };
 
+  const lockedMs = (): number => (locked.length > 0 ? lockedNotBeforeMs : Number.POSITIVE_INFINITY);
+
   const nextMs = (): number => {
     if (split.length > 0) return 0;
-    if (waiting.length === 0) return Number.POSITIVE_INFINITY;
+    if (waiting.length === 0) return lockedMs();
     const earliest = waiting.reduce(
       (ms, settling) => Math.min(ms, settling.notBeforeMs),
       Number.POSITIVE_INFINITY,
     );
     const gathers = waiting.length < MAX_BATCH && isBusy();
-    return Math.max(earliest, gathers ? gatheringSinceMs + GATHER_MS : 0);
+    return Math.min(lockedMs(), Math.max(earliest, gathers ? gatheringSinceMs + GATHER_MS : 0));
+  };
+
+  /** What goes by itself: part of a batch that was refused, or what waited for a lock. */
+  const takeAlone = (nowMs: number): SettleBatch | undefined => {
+    for (let part = split.shift(); part !== undefined; part = split.shift()) {
+      const refused = stillOurs(part);
+      if (refused.length > 0) return refused;
+    }
+    if (nowMs < lockedMs()) return undefined;
+    const tried = stillOurs(locked.splice(0, 1));
+    return tried.length > 0 ? tried : undefined;
+  };
+
+  /** As many as one statement carries. */
+  const takeTogether = (nowMs: number): SettleBatch => {
+    const batch: Settling[] = [];
+    const later: Settling[] = [];
+    let length = 0;
+    for (const settling of stillOurs(waiting)) {
+      const fits = batch.length < MAX_BATCH && length < MAX_LENGTH;
+      if (fits && settling.notBeforeMs <= nowMs) {
+        batch.push(settling);
+        length += textLength(settling);
+      } else later.push(settling);
+    }
+    waiting = later;
+    return batch;
   };
 
   return {
@@ -135,17 +174,10 @@ export function createSettleBuffer(options: SettleBufferOptions): SettleBuffer {
       waiting.push({ held, outcome, item, isResent: false, isReduced: false, notBeforeMs: 0 });
     },
     take(nowMs, hurries) {
-      for (let part = split.shift(); part !== undefined; part = split.shift()) {
-        const refused = stillOurs(part);
-        if (refused.length > 0) return refused;
-      }
+      const alone = takeAlone(nowMs);
+      if (alone !== undefined) return alone;
       if (!hurries && nowMs < nextMs()) return undefined;
-      const batch: Settling[] = [];
-      const later: Settling[] = [];
-      for (const settling of stillOurs(waiting)) {
-        (batch.length < MAX_BATCH && settling.notBeforeMs <= nowMs ? batch : later).push(settling);
-      }
-      waiting = later;
+      const batch = takeTogether(nowMs);
       gatheringSinceMs = nowMs;
       return batch.length === 0 ? undefined : batch;
     },
@@ -155,25 +187,40 @@ export function createSettleBuffer(options: SettleBufferOptions): SettleBuffer {
       for (const settling of batch) answer(settling, unsettled.get(settling.held.job.id));
     },
     errored(batch, error, isAlone) {
-      if (!isDataError(error)) {
+      const waits = isLockTimeout(error);
+      if (!isDataError(error) && !waits) {
         for (const settling of batch) settling.isResent = true;
         waiting.unshift(...batch);
         return false;
       }
-      if (!isAlone) {
+      if (!isAlone && !waits) {
         // What was refused may have been the claim: that must not fail a job.
         split.push([...batch]);
         return true;
       }
       const [only] = batch;
-      if (batch.length === 1 && only !== undefined) return reduce(only, error);
-      const half = Math.ceil(batch.length / 2);
-      split.push(batch.slice(0, half), batch.slice(half));
+      if (batch.length === 1 && only !== undefined)
+        return waits ? postpone(only, error) : reduce(only, error);
+      split.push(...cutUp(batch));
       return true;
     },
-    hasRefused: () => split.length > 0,
-    size: () => waiting.length + split.reduce((sum, batch) => sum + batch.length, 0),
+    hasRefused: () => split.length > 0 || monotonicMs() >= lockedMs(),
+    size: () =>
+      waiting.length + locked.length + split.reduce((sum, batch) => sum + batch.length, 0),
   };
+
+  function postpone(settling: Settling, error: unknown): boolean {
+    const retryInMs = jittered(LOCKED_MS);
+    locked.push(settling);
+    lockedNotBeforeMs = monotonicMs() + retryInMs;
+    emit?.({
+      type: "statement.errored",
+      statement: "settle",
+      error: eventError(error),
+      retryInMs: Math.round(retryInMs),
+    });
+    return true;
+  }
 
   function reduce(settling: Settling, error: unknown): boolean {
     const { held, outcome } = settling;
@@ -192,6 +239,19 @@ export function createSettleBuffer(options: SettleBufferOptions): SettleBuffer {
 }
 
 const DONE: Settling["outcome"] = { kind: "done", result: null, by: "handler" };
+
+/** Into as many parts as each has rows: few statements to the bad one, also where each try waits for its lock. */
+function cutUp(batch: SettleBatch): Settling[][] {
+  const size = Math.floor(Math.sqrt(batch.length));
+  return Array.from({ length: Math.ceil(batch.length / size) }, (_, part) =>
+    batch.slice(part * size, (part + 1) * size),
+  );
+}
+
+function textLength({ item: { settlement } }: Settling): number {
+  if (settlement.way !== "end") return 0;
+  return (settlement.error?.length ?? 0) + (settlement.result?.length ?? 0);
+}
 
 /** Leaves out what was lost while it waited. */
 function stillOurs(settlings: readonly Settling[]): Settling[] {

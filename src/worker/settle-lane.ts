@@ -49,13 +49,23 @@ export function createSettleLane({ settles, send, isWanted }: SettleLaneOptions)
   const next = (): SettleBatch | undefined =>
     isWanted() && isWorthIt() ? settles.take(monotonicMs(), true) : undefined;
 
-  const leave = async (): Promise<void> => {
+  /** @returns Whether anything left: what waits may be busy, and not be due yet. */
+  const leave = async (): Promise<boolean> => {
+    let hasLeft = false;
     for (let batch = next(); batch !== undefined; batch = next()) {
+      hasLeft = true;
       sentAtMs = monotonicMs();
       await send(batch).catch(() => {
         notBeforeMs = monotonicMs() + jittered(PAUSE_MS);
       });
     }
+    return hasLeft;
+  };
+
+  const run = async (): Promise<void> => {
+    const hasLeft = await leave();
+    underWay = undefined;
+    if (hasLeft) notice();
   };
 
   const notice = (): void => {
@@ -64,10 +74,7 @@ export function createSettleLane({ settles, send, isWanted }: SettleLaneOptions)
     // What ends in this turn of the event loop goes along.
     setImmediate(() => {
       isScheduled = false;
-      underWay = leave().finally(() => {
-        underWay = undefined;
-        notice();
-      });
+      underWay = run();
     });
   };
 

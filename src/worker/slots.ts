@@ -13,8 +13,8 @@ const STARTS_PER_TURN = 50;
 
 /** The places in which handlers run, and the jobs that wait for one. */
 export interface Slots {
-  /** Starts jobs as far as slots are free, and keeps the others in line. */
-  offer(jobs: readonly HeldJob[]): void;
+  /** Starts jobs as far as slots are free, and keeps the others in line; they were claimed for so many slots, and ahead. */
+  offer(jobs: readonly HeldJob[], claimedFor: number): void;
   /** Takes back every job that has not started. */
   withdraw(): readonly HeldJob[];
   /** How many handlers could start now. */
@@ -34,8 +34,8 @@ export interface SlotsOptions {
   readonly concurrency: number;
   /** Runs a handler to its end; never rejects. */
   readonly run: (held: HeldJob) => Promise<void>;
-  /** Whether what was fetched ahead leaves free slots to others. */
-  readonly yields: () => boolean;
+  /** The priority of a job that was passed over, if any: what was fetched ahead and is not more urgent leaves free slots to it. */
+  readonly yieldsTo: () => number | undefined;
   /** Called when a handler has gone on for long after its abort and lost its slot. */
   readonly onStuck: (held: HeldJob) => void;
   /** Called when a slot has become free and nobody waits for it. */
@@ -63,14 +63,23 @@ export function createSlots(options: SlotsOptions): Slots {
     fill();
   };
 
+  /** Whether the first that was fetched ahead leaves a free slot to others. */
+  const yields = (): boolean => {
+    const first = ahead.first();
+    const passedPriority = options.yieldsTo();
+    return (
+      first !== undefined && passedPriority !== undefined && first.job.priority >= passedPriority
+    );
+  };
+
   const free = (): number => {
-    const inLine = promised.length() + (options.yields() ? 0 : ahead.length());
+    const inLine = promised.length() + (yields() ? 0 : ahead.length());
     return Math.max(0, concurrency - running.size - inLine);
   };
 
   const fill = (): void => {
     while (running.size < concurrency && startsInTurn < startsPerTurn) {
-      const held = promised.next() ?? (options.yields() ? undefined : ahead.next());
+      const held = promised.next() ?? (yields() ? undefined : ahead.next());
       if (held === undefined) return;
       if (startsInTurn === 0) setImmediate(takeTurn);
       startsInTurn += 1;
@@ -92,13 +101,14 @@ export function createSlots(options: SlotsOptions): Slots {
   };
 
   return {
-    offer(jobs) {
+    offer(jobs, claimedFor) {
+      let left = claimedFor - jobs.filter(needsSlot).length;
       for (const held of jobs) {
-        (isFetchedAhead(held) ? ahead : promised).add(held);
-        // One by one, so that they start in their order as far as slots are free.
-        fill();
+        const isPromised = needsSlot(held) || left > 0;
+        if (!needsSlot(held)) left -= 1;
+        (isPromised ? promised : ahead).add(held);
       }
-      // They may have waited for this claim.
+      // Those in line may have waited for this claim.
       fill();
     },
     withdraw: () => [...promised.clear(), ...ahead.clear()],
@@ -128,25 +138,33 @@ export function createSlots(options: SlotsOptions): Slots {
   };
 }
 
-/** A claim takes such jobs beyond the free slots too; all others have a slot promised. */
-const isFetchedAhead = ({ job }: HeldJob): boolean => job.attempts === 1 && job.maxAttempts > 1;
+/** A claim takes such jobs for a free slot only. */
+const needsSlot = ({ job }: HeldJob): boolean => job.attempts > 1 || job.maxAttempts === 1;
+
+/** So many places of a line that have been passed are given up together. */
+const PASSED = 1_000;
 
 /** Jobs in the order in which they are to start. */
 function createLine() {
   let line: HeldJob[] = [];
   let position = 0;
+  /** The first that is still to start: what was lost while it waited must not. */
+  const first = (): HeldJob | undefined => {
+    while (position < line.length && line[position]?.phase !== "waiting") position += 1;
+    // A line that is always refilled never ends, and would keep all that has run.
+    if (position >= PASSED || (position > 0 && position === line.length)) {
+      line = line.slice(position);
+      position = 0;
+    }
+    return line[position];
+  };
   return {
     add: (held: HeldJob) => void line.push(held),
-    /** The first that is still to start: what was lost while it waited must not. */
+    first,
     next(): HeldJob | undefined {
-      while (position < line.length) {
-        const held = line[position];
-        position += 1;
-        if (held?.phase === "waiting") return held;
-      }
-      line = [];
-      position = 0;
-      return undefined;
+      const held = first();
+      if (held !== undefined) position += 1;
+      return held;
     },
     length: () => line.length - position,
     clear(): readonly HeldJob[] {

@@ -12,11 +12,15 @@ export function sqlState(error: unknown, depth = 0): string | undefined {
 
 /**
  * Data that the server refuses whenever it is sent: by its type, size or
- * constraints, or by what a trigger of the app raises (classes 27, 38, 39, 44 and P0).
+ * constraints, or by what a trigger of the app raises (classes 27, 38, 39, 44 and P0, and
+ * those that the SQL standard leaves to implementations and PostgreSQL 18 does not use).
  */
 export function isDataError(error: unknown): boolean {
-  return /^(21|22|23|27|38|39|44|54|P0)/.test(sqlState(error) ?? "");
+  return /^(21|22|23|27|38|39|44|54|[689]|7[^2]|[I-WYZ])/.test(sqlState(error) ?? "");
 }
+
+/** Somebody held a lock that the statement could not skip for longer than the session waits. */
+export const isLockTimeout = (error: unknown): boolean => sqlState(error) === "55P03";
 
 /** A delete was refused since a row of the app refers to the job. */
 export const isForeignKeyViolation = (error: unknown): boolean => sqlState(error) === "23503";

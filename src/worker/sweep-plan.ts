@@ -1,8 +1,9 @@
-import type { ClaimRequest, Sweep } from "../queries/claim-jobs.js";
+import type { ClaimRequest, Sweep } from "../queries/claim-request.js";
 import {
   type ClaimAnswer,
   type ClaimedJob,
   isSuspect,
+  passedPriorityOf,
   takenInOrder,
 } from "../queries/claimed-row.js";
 import { isAbove } from "./claim-floor.js";
@@ -22,11 +23,18 @@ export interface SweepPlan {
   /** Learns from what a claim found that was answered at `nowMs`, swept or plain. */
   learn(request: ClaimRequest, answer: ClaimAnswer, nowMs: number, hasBacklog: boolean): void;
   /** A claim errored: whatever it was looking for must be looked for again. */
-  forget(sweep: Sweep | undefined): void;
+  forget(sweep: Sweep | undefined, error: ClaimError): void;
   /** There may be jobs: also such as committed late, below a floor. */
   wake(): void;
-  /** Whether jobs were passed over that only a sweep sees. */
-  hasPassedOver(): boolean;
+  /** The priority of a job that was passed over and that only a sweep sees, if any. */
+  passedPriority(): number | undefined;
+}
+
+/** How a claim errored. */
+export interface ClaimError {
+  readonly nowMs: number;
+  /** How long the server took to refuse it, in milliseconds; undefined where the server was not heard. */
+  readonly refusedAfterMs: number | undefined;
 }
 
 /** How far back a near sweep looks: most late commits are found there at little cost. */
@@ -62,7 +70,7 @@ export function createSweepPlan(options: SweepPlanOptions): SweepPlan {
   let owes: "nothing" | "near" | "far" = "nothing";
   /** Somebody spoke of jobs after the last claim left. */
   let isWoken = false;
-  let hasPassedOver = false;
+  let passedPriority: number | undefined;
   /** A suspect was found, and they are taken one at a time. */
   let leavesSuspects = false;
   /** From this priority on, the last far sweep has not seen all that lies below the floors. */
@@ -74,7 +82,7 @@ export function createSweepPlan(options: SweepPlanOptions): SweepPlan {
   const isBeside = (sweep: Sweep | undefined): boolean => sweep !== undefined && sweep === beside;
 
   /** Jobs are known to be there that only a sweep sees, and their lease has run out already. */
-  const isSure = (room: ClaimRoom): boolean => room.free > 0 && hasPassedOver;
+  const isSure = (room: ClaimRoom): boolean => room.free > 0 && passedPriority !== undefined;
 
   const isFarDue = (nowMs: number, room: ClaimRoom): boolean =>
     beside === undefined &&
@@ -125,11 +133,20 @@ export function createSweepPlan(options: SweepPlanOptions): SweepPlan {
     nextNearMs = Math.max(isFar ? nowMs : restedMs, nowMs + pauseMs);
   };
 
+  /** It would be refused again, for its length or for a row that it meets: plain claims are not to wait for that. */
+  const restOfRefused = (sweep: Sweep, nowMs: number, refusedAfterMs: number): void => {
+    const restedMs = nowMs + Math.max(refusedAfterMs * REST, options.intervalMs);
+    goesOn = false;
+    passedPriority = undefined;
+    if (sweep.reachMs !== null) nextNearMs = restedMs;
+    else nextFarMs = farRestedMs = restedMs;
+  };
+
   const learnOfPassed = ({ sweep }: ClaimRequest, answer: ClaimAnswer): void => {
     const isFar = sweep?.reachMs === null && answer.hasSwept;
     // What others found while it was under way beside them, it does not know.
     const isKept = !isFar || isBeside(sweep);
-    hasPassedOver = answer.passedOver?.isOnlySwept === true || (hasPassedOver && isKept);
+    passedPriority = passedPriorityOf(answer, true) ?? (isKept ? passedPriority : undefined);
     if (isFar && sweep.suspects > 0)
       leavesSuspects = [...answer.jobs, ...answer.ended].some(isSuspect);
   };
@@ -177,18 +194,20 @@ export function createSweepPlan(options: SweepPlanOptions): SweepPlan {
       owes = owedAfter(request, answer);
       if (isBeside(request.sweep)) beside = undefined;
     },
-    forget(sweep) {
+    forget(sweep, error) {
+      if (sweep !== undefined && error.refusedAfterMs !== undefined)
+        restOfRefused(sweep, error.nowMs, error.refusedAfterMs);
       if (!isBeside(sweep)) return;
       beside = undefined;
-      // The next one does not depend on the listening connection, which may be what failed.
-      farTookMs = 0;
+      // Where nobody was heard, the next one does not depend on the listening connection, which may be what failed.
+      farTookMs = error.refusedAfterMs ?? 0;
     },
     wake() {
       isWoken = true;
       isWokenSinceBeside = true;
       owes = "near";
     },
-    hasPassedOver: () => hasPassedOver,
+    passedPriority: () => passedPriority,
   };
 }
 

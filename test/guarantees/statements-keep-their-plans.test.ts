@@ -1,7 +1,7 @@
 import { drizzle } from "drizzle-orm/node-postgres";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { ClaimRequest } from "../../src/queries/claim-jobs.js";
+import type { ClaimRequest } from "../../src/queries/claim-request.js";
 import type { Executor, Row, Statement } from "../../src/queries/executor.js";
 import { guardJob } from "../../src/queries/guard-job.js";
 import { oldJobs, oldProcessedKeys } from "../../src/queries/prune-rows.js";
@@ -19,8 +19,8 @@ const ROWS = 1_000_000;
 const RUNNING = 1_000;
 /** How many rows a statement may look at: what it was asked for, and the running ones that a sweep steps over. */
 const MOST_ROWS = RUNNING + 1_000;
-/** A search for strays looks at up to 2,000 rows of each queue and priority; it follows a lost answer only. */
-const MOST_ROWS_OF_A_SEARCH = 20 * 2_000 + 2_000;
+/** A search for strays looks at 2,000 rows of each queue and priority, and those it asked for and holds; it follows a lost answer only. */
+const MOST_ROWS_OF_A_SEARCH = 20 * 2_200 + 2_000;
 
 /** A million rows take their time, and the server is not ours alone. */
 const LONG = { timeout: 180_000 };
@@ -153,7 +153,12 @@ const STATEMENTS: readonly (readonly [
   [
     "release strays",
     (executor, ids) =>
-      releaseStrays(tables)(executor, { workerId: "w", pairs: request().pairs, held: ids }),
+      releaseStrays(tables)(executor, {
+        workerId: "w",
+        pairs: request().pairs,
+        asked: 100,
+        held: ids,
+      }),
   ],
 ];
 

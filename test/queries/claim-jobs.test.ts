@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import type { ClaimRequest } from "../../src/queries/claim-jobs.js";
+import type { ClaimRequest } from "../../src/queries/claim-request.js";
 import type { ClaimAnswer } from "../../src/queries/claimed-row.js";
 import type { Executor, Row } from "../../src/queries/executor.js";
 import { settleAndClaim } from "../../src/queries/settle-and-claim.js";
@@ -101,7 +101,7 @@ describe("a claim", () => {
     const { jobs, passedOver } = await claim({ free: 1, ahead: 10 });
     expect(jobs).toHaveLength(5);
     const [second] = await places("where lease_until is null");
-    expect(passedOver).toEqual({ place: second, isOnlySwept: false });
+    expect(passedOver).toEqual({ place: second, priority: 5, isOnlySwept: false });
     expect((await claim({ free: 2, ahead: 10 })).passedOver).toBeUndefined();
   });
 
@@ -240,7 +240,7 @@ describe("a sweep", () => {
     const { jobs, passedOver } = await claim({ pairs, free: 1, ahead: 10, sweep: far });
     expect(jobs.filter((job) => job.isRecovered)).toHaveLength(1);
     const [first] = await places("where lease_until < statement_timestamp()");
-    expect(passedOver).toEqual({ place: first, isOnlySwept: true });
+    expect(passedOver).toEqual({ place: first, priority: 5, isOnlySwept: true });
   });
 
   test("takes lost jobs of one queue before what another has above its floor", async () => {

@@ -101,6 +101,9 @@ describe.each(["enqueue", "enqueue with a key", "enqueueMany"] as const)("%s", (
     await register({ id: "slow", pollIntervalMs: 60_000 }, { id: "fast", pollIntervalMs: 1_000 });
     expect(await heardAfter(enqueue({ delayMs: 20_000 }))).toEqual(["slow"]);
     heard = [];
+    // Polls are up to a fifth more apart than told.
+    expect(await heardAfter(enqueue({ delayMs: 66_000, idempotencyKey: null }))).toEqual(["slow"]);
+    heard = [];
     expect(await heardAfter(enqueue({ delayMs: 90_000, idempotencyKey: null }))).toEqual([]);
     expect(
       await heardAfter(enqueue({ runAt: new Date(Date.now() + 90_000), idempotencyKey: null })),

@@ -24,12 +24,12 @@ async function claimedBy(worker: string, cancelRequestedAt: string | null = null
   return Number(rows[0]?.id);
 }
 
-const give = (held: readonly number[]) =>
+const give = (held: readonly number[], asked = 10) =>
   release(
     {
       run: async ({ text, values }) => (await database.pool.query(text, [...values])).rows,
     },
-    { workerId: "w", pairs: createClaimFloors(["default"]).nextPairs(), held },
+    { workerId: "w", pairs: createClaimFloors(["default"]).nextPairs(), asked, held },
   );
 
 const states = async () => {
@@ -57,4 +57,19 @@ test("one whose end was asked for meanwhile gets no other attempt", async () => 
   expect(await states()).toEqual([
     { status: "cancelled", attempts: 0, outcome: "cancelled", is_final: true },
   ]);
+});
+
+test("finds what it asked for behind as many that it holds", async () => {
+  const insert = async (count: number): Promise<number[]> => {
+    const { rows } = await database.pool.query<{ id: string }>(
+      `insert into queue_jobs (queue, name, payload, status, attempts, lease_version, lease_until, locked_by)
+       select 'default', 'note', '{}', 'running', 1, 1, statement_timestamp() + interval '1 minute', 'w'
+       from generate_series(1, $1) returning id`,
+      [count],
+    );
+    return rows.map(({ id }) => Number(id));
+  };
+  const held = await insert(2_500);
+  await insert(3_000);
+  expect(await give(held, 3_000)).toBe(3_000);
 });

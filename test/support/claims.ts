@@ -1,4 +1,4 @@
-import type { ClaimRequest } from "../../src/queries/claim-jobs.js";
+import type { ClaimRequest } from "../../src/queries/claim-request.js";
 import type { ClaimAnswer, ClaimedJob } from "../../src/queries/claimed-row.js";
 
 /** A job as a claim gives it at its first attempt, with what a test wants different. */
@@ -33,6 +33,7 @@ export const claimAnswer = (change: Partial<ClaimAnswer> = {}): ClaimAnswer => (
   hasSwept: false,
   isFull: false,
   passedOver: undefined,
+  leavesDue: false,
   ...change,
 });
 

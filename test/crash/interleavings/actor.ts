@@ -113,6 +113,7 @@ export const releases =
     strays(executorOf(session), {
       workerId: session.who,
       pairs: createClaimFloors(["default"]).nextPairs(),
+      asked: 10,
       held: [],
     });
 

@@ -71,7 +71,7 @@ test("queues of equal priority take turns, and priority goes before turn", () =>
 
 test("no floor rises above a job that was passed over: the next claim is to see it", () => {
   const floors = createClaimFloors(["default"]);
-  const passedOver = { place: { atUs: 20, id: 7 }, isOnlySwept: false };
+  const passedOver = { place: { atUs: 20, id: 7 }, priority: 5, isOnlySwept: false };
   floors.learn(floors.nextPairs(), { ...full(job(5, 10, 1), job(5, 30, 9)), passedOver });
   expect(floorOf(floors, 5)).toEqual({ atUs: 20, id: 6 });
   expect(floorOf(floors, 0)).toEqual({ atUs: 20, id: 6 });

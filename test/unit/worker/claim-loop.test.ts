@@ -1,10 +1,11 @@
 import { expect, test } from "vitest";
 import type { QueueEvent } from "../../../src/instrumentation/instrumentation.js";
-import type { ClaimPair, ClaimRequest } from "../../../src/queries/claim-jobs.js";
+import type { ClaimPair, ClaimRequest } from "../../../src/queries/claim-request.js";
 import { createAlarm } from "../../../src/worker/alarm.js";
 import { createClaimLoop } from "../../../src/worker/claim-loop.js";
 import { claimAnswer, claimRequest } from "../../support/claims.js";
 import { heldJob, quietBuffer } from "../../support/outcomes.js";
+import { waitUntil } from "../../support/wait-until.js";
 
 const pair: ClaimPair = { queue: "default", priority: 5, floor: { atUs: 7_000_000, id: 3 } };
 const room = { free: 1, ahead: 0, holdsSuspect: false };
@@ -27,7 +28,7 @@ const planFor = (
   forget: () => undefined,
   wake: () => undefined,
   expect: () => undefined,
-  yields: () => false,
+  yieldsTo: () => undefined,
   ...change,
 });
 
@@ -51,6 +52,7 @@ function createLoop(asked: ClaimRequest, given: Pick<LoopOptions, "send"> & Part
     plan: planFor(asked),
     settles,
     sendBeside: given.send,
+    isBesideConnected: () => true,
     releaseStrays: () => Promise.resolve(),
     room: () => room,
     onClaimed: () => undefined,
@@ -320,4 +322,74 @@ test("jobs of a claim whose answer was lost are looked for above its floors", as
 
 test("those of a sweep are looked for below them, too", async () => {
   expect(await straysOf(sweep)).toEqual([pair, { ...pair, floor: null }]);
+});
+
+/** Claims whose answers are lost, and a search for their jobs that never works. */
+function loopWithStrays(leaseMs: number) {
+  const calls: string[] = [];
+  const given = createLoop(
+    { ...request, leaseMs },
+    {
+      async send({ items, request: asked }) {
+        if (asked !== undefined) {
+          calls.push("claim");
+          throw new Error("Connection terminated");
+        }
+        calls.push(`settle ${items.length}`);
+        return { unsettled: new Map(), claim: undefined };
+      },
+      async releaseStrays(_, asked) {
+        calls.push(`look for ${asked}`);
+        throw Object.assign(new Error("too long"), { code: "57014" });
+      },
+    },
+  );
+  return { ...given, calls };
+}
+
+test("outcomes are settled though what was lost cannot be looked for", async () => {
+  const { loop, settles, calls } = loopWithStrays(30_000);
+  const running = loop.run();
+  await waitUntil("it was looked for twice", () => calls.length >= 3);
+  settles.add(heldJob(1), { kind: "snooze", delayMs: 60_000 });
+  loop.notice();
+  await waitUntil("the outcome is written", () => settles.size() === 0);
+  expect(new Set(calls)).toEqual(new Set(["claim", "look for 1", "settle 1"]));
+  loop.end();
+  await running;
+});
+
+test("once its lease has run out, what was lost is no longer looked for, and claims go on", async () => {
+  const { loop, calls } = loopWithStrays(200);
+  const running = loop.run();
+  await waitUntil("it claims again", () => calls.filter((call) => call === "claim").length > 1);
+  loop.end();
+  await running;
+  expect(calls).toContain("look for 1");
+});
+
+test("a far sweep beside that errors does not pause the claims", async () => {
+  const far = { ...request, sweep: { ...sweep, reachMs: null } };
+  const events: QueueEvent[] = [];
+  const forgotten: unknown[] = [];
+  let claims = 0;
+  const { loop } = createLoop(request, {
+    plan: {
+      ...planWithSweep(far),
+      forget: (asked, { refusedAfterMs }) => void forgotten.push([asked, typeof refusedAfterMs]),
+    },
+    async send() {
+      claims += 1;
+      if (claims === 20) loop.end();
+      return { unsettled: new Map(), claim: claimAnswer() };
+    },
+    sendBeside: () => Promise.reject(Object.assign(new Error("bad row"), { code: "22023" })),
+    emit: (event) => events.push(event),
+  });
+  const startedMs = performance.now();
+  await loop.run();
+  // Less than the first pause after an error.
+  expect(performance.now() - startedMs).toBeLessThan(50);
+  expect(forgotten).toEqual([[far, "number"]]);
+  expect(events).toMatchObject([{ type: "statement.errored", statement: "claim", retryInMs: 0 }]);
 });

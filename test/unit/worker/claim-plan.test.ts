@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { ClaimAnswer } from "../../../src/queries/claimed-row.js";
 import { createClaimPlan } from "../../../src/worker/claim-plan.js";
-import { claimAnswer, claimedJob } from "../../support/claims.js";
+import { claimAnswer, claimedJob, claimRequest } from "../../support/claims.js";
 
 const room = { free: 10, ahead: 0, holdsSuspect: false };
 const nothing = claimAnswer({ hasSwept: true });
@@ -130,7 +130,7 @@ describe("a far sweep after one that took the server long", () => {
 
   test("is sent like any claim after one that errored: it may be the other connection that cannot be made", () => {
     const { plan, far } = planWithSweep();
-    plan.forget(far);
+    plan.forget(far, { nowMs: 80_000, refusedAfterMs: undefined });
     const again = plan.next(80_100, room);
     expect(again).toMatchObject({ sweep: { reachMs: null }, free: 10 });
     expect(again && plan.isBeside(again)).toBe(false);
@@ -233,5 +233,78 @@ describe("a plan of a worker that always finds more jobs than it has slots for",
     expect(claim(plan, 1, full(job(0, 60), job(5, 51)))).toBeNull();
     const reaches = [20, 40, 60].map((nowMs) => claim(plan, nowMs, full(job(5, nowMs + 40))));
     expect(reaches).not.toContain(null);
+  });
+});
+
+describe("a sweep that the server refuses", () => {
+  const refused = (nowMs: number, refusedAfterMs: number) => ({ nowMs, refusedAfterMs });
+
+  test("far: rests as if it had been answered, and plain claims and near sweeps go on", () => {
+    const plan = createPlan();
+    const far = plan.next(0, room);
+    expect(far?.sweep?.reachMs).toBeNull();
+    plan.forget(far ?? claimRequest(), refused(9_000, 9_000));
+    const looks: (number | null | "no sweep")[] = [];
+    for (let nowMs = 9_000; nowMs < 80_000; nowMs += 20) {
+      plan.wake();
+      looks.push(claim(plan, nowMs));
+    }
+    expect(looks).not.toContain(null);
+    expect(looks).toContain("no sweep");
+    expect(looks).toContain(10_000);
+    plan.wake();
+    expect(claim(plan, 90_100)).toBeNull();
+  });
+
+  test("near: rests too, by its own measure", () => {
+    const plan = createPlan();
+    claim(plan, 0);
+    plan.wake();
+    claim(plan, 5);
+    const nearAtMs = plan.nextMs(room);
+    const near = plan.next(nearAtMs, room);
+    expect(near?.sweep?.reachMs).toBe(10_000);
+    plan.forget(near ?? claimRequest(), refused(nearAtMs + 5, 5));
+    expect(claim(plan, nearAtMs + 100)).not.toBe(10_000);
+  });
+
+  test("is looked for again at once where the server was not heard", () => {
+    const plan = createPlan();
+    const far = plan.next(0, room);
+    plan.forget(far ?? claimRequest(), { nowMs: 5, refusedAfterMs: undefined });
+    expect(claim(plan, 10)).toBeNull();
+  });
+});
+
+describe("a due job that needs a free slot and got none", () => {
+  const left = claimAnswer({ hasSwept: true, leavesDue: true });
+  const full = { ...room, free: 0, ahead: 20 };
+
+  test("is claimed as soon as a slot is free, not at the next poll", () => {
+    const plan = createPlan();
+    claim(plan, 0);
+    plan.wake();
+    claim(plan, 5, left, full);
+    expect(plan.nextMs(full)).toBeGreaterThan(0);
+    expect(plan.nextMs(room)).toBe(0);
+    claim(plan, 6, nothing);
+    expect(plan.nextMs(room)).toBeGreaterThan(0);
+  });
+
+  test("is told of by its priority once it has waited for long; the most urgent one counts", () => {
+    const plan = createPlan();
+    expect(plan.yieldsTo()).toBeUndefined();
+    const passed = (priority: number, isOnlySwept: boolean) =>
+      claimAnswer({
+        hasSwept: true,
+        passedOver: { place: { atUs: 1, id: 1 }, priority, isOnlySwept },
+      });
+    claim(plan, 0, passed(7, true), full);
+    expect(plan.yieldsTo()).toBe(7);
+    plan.wake();
+    const plain = plan.next(1, full);
+    expect(plain?.sweep).toBeUndefined();
+    plan.learn(plain ?? claimRequest(), passed(3, false), 2);
+    expect(plan.yieldsTo()).toBe(3);
   });
 });

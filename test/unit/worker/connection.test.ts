@@ -1,7 +1,10 @@
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer } from "node:net";
 import type { QueueEvent } from "drizzle-queue";
 import { afterEach, expect, test, vi } from "vitest";
 import type { Row } from "../../../src/queries/executor.js";
 import { createConnection } from "../../../src/worker/connection.js";
+import { withDeadline } from "../../../src/worker/deadline.js";
 import type { Driver } from "../../../src/worker/drivers/driver.js";
 
 afterEach(() => vi.useRealTimers());
@@ -176,4 +179,71 @@ test("connections that are made after their time are dropped, however many", asy
   await vi.advanceTimersByTimeAsync(0);
   expect(open.size).toBe(0);
   expect(connection.isConnected()).toBe(false);
+});
+
+test("an answer that arrived while the event loop was blocked counts, though its deadline has passed", async () => {
+  const server = createServer((socket) => void setTimeout(() => socket.write("answer"), 20));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const socket = connect((server.address() as AddressInfo).port, "127.0.0.1");
+  await once(socket, "connect");
+  const answer = once(socket, "data");
+  const waited = withDeadline(50, "an answer", answer);
+  await new Promise((resolve) => setTimeout(resolve, 10));
+  const untilMs = performance.now() + 100;
+  while (performance.now() < untilMs);
+  await expect(waited).resolves.toBeDefined();
+  socket.destroy();
+  server.close();
+});
+
+test("the server is to give a statement up before we do: then it is known that nothing was done", async () => {
+  const { driver, said } = createDriver(async () => []);
+  const scripts: string[] = [];
+  const connecting = driver.connect.bind(driver);
+  const { connection } = connectionOn(
+    {
+      ...driver,
+      async connect(options) {
+        const link = await connecting(options);
+        return { ...link, script: async (sql) => void scripts.push(sql) };
+      },
+    },
+    false,
+  );
+  await connection.run(statement("a"));
+  expect(said).toEqual(["a"]);
+  expect(scripts.join()).toContain("statement_timeout = 900;");
+});
+
+test("a session that has no answer after the deadline is ended over another connection before anything else is sent", async () => {
+  const { driver } = createDriver((name) =>
+    name === "drizzle_queue_backend"
+      ? Promise.resolve([{ pid: 42 }])
+      : new Promise<never>(() => undefined),
+  );
+  const asked: unknown[] = [];
+  const connecting = driver.connect.bind(driver);
+  let moved = 0;
+  const connection = createConnection({
+    role: "main",
+    // Bytes flow all the time: nobody gives the answer up before the deadline.
+    driver: {
+      ...driver,
+      connect: async (options) => ({
+        ...(await connecting(options)),
+        transferredBytes: () => (moved += 1),
+      }),
+    },
+    deadlineMs: 50,
+    throughPooler: false,
+    peer: () => ({
+      async run({ name, values }) {
+        asked.push(name, ...values);
+        return [];
+      },
+    }),
+    emit: undefined,
+  });
+  await expect(connection.run(statement("a"))).rejects.toThrow("No answer after 50 ms");
+  expect(asked).toEqual(["drizzle_queue_terminate_backend", 42]);
 });

@@ -22,7 +22,7 @@ const options = () => ({
   retention: "keep" as const,
   jobs: defineJobs({ report: defineJob({ payload: z.object({}) }) }),
   workerId: "w",
-  yields: () => false,
+  yieldsTo: () => undefined,
   onChange: () => undefined,
   onClaimed: () => undefined,
   emit: undefined,
@@ -41,8 +41,8 @@ test("a job that this very worker claims anew is told to end where it still runs
     },
     emit: (event) => events.push(event),
   });
-  holdings.take(answerWith(claimed(1)), 0);
-  holdings.take(answerWith(claimed(2)), 1);
+  holdings.take(answerWith(claimed(1)), 0, 2);
+  holdings.take(answerWith(claimed(2)), 1, 1);
   expect(running.map(({ phase }) => phase)).toEqual(["over", "running"]);
   expect(running.map(({ abortReason }) => abortReason?.code)).toEqual(["LEASE_LOST", undefined]);
   expect(events.filter(({ type }) => type === "lease.lost")).toMatchObject([{ leaseVersion: 1 }]);
@@ -61,7 +61,7 @@ test("a suspect keeps others of its kind away until it has run for two seconds",
     },
   });
   expect(holdings.room().holdsSuspect).toBe(false);
-  holdings.take(answerWith({ ...claimed(3), expiredLeases: 2 }), 0);
+  holdings.take(answerWith({ ...claimed(3), expiredLeases: 2 }), 0, 2);
   expect(holdings.room().holdsSuspect).toBe(true);
   for (const held of running) held.startedAtMs -= 2_000;
   expect(holdings.room().holdsSuspect).toBe(false);

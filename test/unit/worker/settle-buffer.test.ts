@@ -1,5 +1,5 @@
 import type { QueueEvent } from "drizzle-queue";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { SettleAnswer } from "../../../src/queries/settle-jobs.js";
 import { createSettleBuffer } from "../../../src/worker/settle-buffer.js";
 import { heldJob as held } from "../../support/outcomes.js";
@@ -73,9 +73,9 @@ test("without a lost answer, a row that has ended was ended by somebody else", (
   expect([settled, lost]).toEqual([[], [1]]);
 });
 
-test("one row that the server refuses is singled out by halving", () => {
+test("one row that the server refuses is singled out by cutting its batch up", () => {
   const { settles, settled } = buffer(0);
-  for (let id = 1; id <= 8; id += 1) settles.add(held(id), done);
+  for (let id = 1; id <= 100; id += 1) settles.add(held(id), done);
   const sizes: number[] = [];
   const goesOn: boolean[] = [];
   let batch = settles.take(0, true);
@@ -86,9 +86,11 @@ test("one row that the server refuses is singled out by halving", () => {
     else goesOn.push(settles.errored(batch, violation("23503"), true));
     batch = settles.take(0, true);
   }
-  expect(settled.toSorted((a, b) => a - b)).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
-  expect(sizes[0]).toBe(8);
-  // Halved three times, and then the row alone asks for less.
+  expect(settled.toSorted((a, b) => a - b)).toEqual(
+    Array.from({ length: 100 }, (_, index) => index + 1),
+  );
+  // Into tens, threes and single rows, of which the bad one asks for less.
+  expect(sizes).toEqual([100, ...Array<number>(10).fill(10), 3, 3, 3, 1, 1, 1, 1, 1]);
   expect(goesOn).toEqual([true, true, true, true]);
 });
 
@@ -133,4 +135,78 @@ test("a part of a refused batch of which all was lost is passed over", () => {
   for (const job of jobs) job.phase = "over";
   expect(settles.take(0, true)).toBeUndefined();
   expect(settles.hasRefused()).toBe(false);
+});
+
+describe("an outcome that waits for a lock which cannot be skipped", () => {
+  /** Sends until nothing is left to send now; the lock holds up the jobs of `locked`. */
+  function send(
+    settles: ReturnType<typeof buffer>["settles"],
+    locked: readonly number[],
+    nowMs: number,
+  ) {
+    const sent: number[][] = [];
+    for (
+      let batch = settles.take(nowMs, true);
+      batch !== undefined;
+      batch = settles.take(nowMs, true)
+    ) {
+      sent.push(batch.map(({ item: { id } }) => id));
+      if (batch.some(({ item: { id } }) => locked.includes(id)))
+        settles.errored(batch, violation("55P03"), false);
+      else settles.answered(batch, nothing);
+    }
+    return sent;
+  }
+
+  test("is singled out, and holds up no other", () => {
+    const { settles, settled, lost } = buffer();
+    for (let id = 1; id <= 9; id += 1) settles.add(held(id), done);
+    expect(send(settles, [5], performance.now())).toEqual([
+      [1, 2, 3, 4, 5, 6, 7, 8, 9],
+      [1, 2, 3],
+      [4, 5, 6],
+      [7, 8, 9],
+      [4],
+      [5],
+      [6],
+    ]);
+    expect(settled).toHaveLength(8);
+    expect(lost).toEqual([]);
+    expect(settles.size()).toBe(1);
+    expect(settles.hasRefused()).toBe(false);
+    settles.add(held(10), done);
+    expect(send(settles, [5], performance.now())).toEqual([[10]]);
+  });
+
+  test("is tried again by itself after five seconds, one at a time, until it goes through", () => {
+    const { settles, settled } = buffer();
+    for (const id of [1, 2]) settles.add(held(id), done);
+    send(settles, [1, 2], performance.now());
+    const laterMs = performance.now() + 6_000;
+    expect(settles.nextMs()).toBeLessThan(laterMs);
+    expect(settles.nextMs()).toBeGreaterThan(performance.now() + 4_000);
+    expect(send(settles, [], laterMs)).toEqual([[1], [2]]);
+    expect(settled).toEqual([1, 2]);
+    expect(settles.nextMs()).toBe(Number.POSITIVE_INFINITY);
+  });
+
+  test("is dropped once its lease is lost", () => {
+    const { settles } = buffer();
+    const job = held(1);
+    settles.add(job, done);
+    send(settles, [1], performance.now());
+    job.phase = "over";
+    expect(send(settles, [], performance.now() + 6_000)).toEqual([]);
+    expect(settles.size()).toBe(0);
+  });
+});
+
+test("a statement carries four million characters of results, and at least one outcome", () => {
+  const { settles } = buffer();
+  const result = "x".repeat(3_000_000);
+  for (let id = 1; id <= 3; id += 1) settles.add(held(id), { ...done, result });
+  settles.add(held(4), { ...done, result: "x".repeat(9_000_000) });
+  settles.add(held(5), done);
+  const sizes = [1, 2, 3].map(() => settles.take(0, true)?.length);
+  expect(sizes).toEqual([2, 2, 1]);
 });

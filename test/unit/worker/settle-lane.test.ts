@@ -7,7 +7,11 @@ const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve)
 /** A lane whose statements are answered when the test says so. */
 function createLane() {
   const sent: number[] = [];
-  const answers: { readonly ok: () => void; readonly error: (error: Error) => void }[] = [];
+  const answers: {
+    readonly ok: () => void;
+    readonly busy: () => void;
+    readonly error: (error: Error) => void;
+  }[] = [];
   const state = { isWanted: true };
   let id = 0;
   const settles = quietBuffer();
@@ -20,6 +24,10 @@ function createLane() {
         answers.push({
           ok() {
             settles.answered(batch, new Map());
+            resolve();
+          },
+          busy() {
+            settles.answered(batch, new Map(batch.map(({ item: { id } }) => [id, "busy"])));
             resolve();
           },
           // As the claim loop does it: what is sent on in parts is no error of the connection.
@@ -134,4 +142,22 @@ test("nothing leaves while a batch that the server refused is sent in parts", as
   lane.notice();
   await turn();
   expect(sent).toEqual([100]);
+});
+
+test("outcomes whose rows are locked are not asked for again and again", async () => {
+  const { lane, settles, sent, answers, end } = createLane();
+  end(120);
+  await turn();
+  const batch = sent.length;
+  expect(batch).toBe(1);
+  let takes = 0;
+  const take = settles.take;
+  settles.take = (nowMs, hurries) => {
+    takes += 1;
+    return take(nowMs, hurries);
+  };
+  answers[0]?.busy();
+  for (let turns = 0; turns < 50; turns += 1) await turn();
+  expect(lane.underWay()).toBeUndefined();
+  expect(takes).toBeLessThan(5);
 });
