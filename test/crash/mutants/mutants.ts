@@ -1,6 +1,7 @@
 import type { Mutant } from "./mutant.js";
 
 const CLAIM = "queries/claim-jobs.ts";
+const CLAIM_REQUEST = "queries/claim-request.ts";
 const COMMIT = "worker/commit.ts";
 
 /** The processed key is written by a statement of its own, before the transaction ends. */
@@ -134,7 +135,7 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
         "\n  to_timestamp($client_ms::float8 / 1000) + interval '1 millisecond'\n",
       ],
       [
-        CLAIM,
+        CLAIM_REQUEST,
         "    worker: request.workerId,",
         "    worker: request.workerId, client_ms: Date.now(),",
       ],
