@@ -74,12 +74,19 @@ export function createLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
   };
 
   const tick = (): void => {
-    const nowMs = monotonicMs();
-    if (nowMs - dueMs > BLOCKED_MS)
-      emit?.({ type: "event_loop.blocked", blockedMs: Math.round(nowMs - dueMs) });
+    const lateMs = monotonicMs() - dueMs;
+    if (lateMs > BLOCKED_MS) emit?.({ type: "event_loop.blocked", blockedMs: Math.round(lateMs) });
     callOff = undefined;
     if (isStopped || options.isIdle()) return;
     arm();
+    // After a blocked event loop timers come first; answers to renewals may have arrived and not been read.
+    if (lateMs > TICK_MS) setImmediate(look);
+    else look();
+  };
+
+  const look = (): void => {
+    if (isStopped) return;
+    const nowMs = monotonicMs();
     const used = [...options.held()].map((held) => ({ held, share: inspect(held, nowMs) }));
     options.onTick(nowMs);
     const isDue = used.some(({ held, share }) => held.phase !== "over" && share >= RENEW_SHARE);
@@ -113,6 +120,8 @@ export function createLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
       options.onError(error, retryInMs);
     } finally {
       isRenewing = false;
+      // There may be more than one statement takes, and some of them cannot wait for a tick each.
+      if (ageing.length === MAX_RENEWALS) setImmediate(look);
     }
   };
 

@@ -85,3 +85,58 @@ test("sleeps while nothing is held, and looks again when told of a job", async (
   keeper.stop();
   expect(vi.getTimerCount()).toBe(0);
 });
+
+/** A keeper of jobs with a lease of a second, whose renewals are answered when the test says so. */
+function createKeeper(count: number) {
+  const definition = defineJob({ payload: z.object({}), leaseMs: 1_000 });
+  const holds = Array.from({ length: count }, (_, id) =>
+    holdJob(claimedJob({ name: "note", id }), definition, performance.now()),
+  );
+  const lost: HeldJob[] = [];
+  const renewed: number[] = [];
+  const answers: (() => void)[] = [];
+  const keeper = createLeaseKeeper({
+    held: () => holds,
+    renew(leases) {
+      renewed.push(leases.length);
+      return new Promise((resolve) => answers.push(() => resolve(new Map())));
+    },
+    onLost: (gone) => lost.push(gone),
+    onTimedOut: () => undefined,
+    onCancelled: () => undefined,
+    isIdle: () => false,
+    onTick: () => undefined,
+    onError: () => undefined,
+    emit: undefined,
+  });
+  return { keeper, lost, renewed, answers };
+}
+
+test("a renewal that was answered while the event loop was blocked keeps its lease", async () => {
+  const { keeper, lost, answers } = createKeeper(1);
+  keeper.watch();
+  await vi.advanceTimersByTimeAsync(400);
+  expect(answers).toHaveLength(1);
+  // As a socket is read: after the timers, before what the timers put off.
+  setImmediate(() => answers[0]?.());
+  // Blocked: the clock goes on, and then the timer that is due fires.
+  vi.spyOn(performance, "now").mockReturnValue(performance.now() + 700);
+  vi.advanceTimersByTime(60);
+  await new Promise((resolve) => setImmediate(resolve));
+  keeper.stop();
+  expect(lost).toEqual([]);
+  vi.restoreAllMocks();
+});
+
+test("more leases than one statement takes are renewed one statement after the other, not one a tick", async () => {
+  const { keeper, renewed, answers } = createKeeper(2_500);
+  keeper.watch();
+  await vi.advanceTimersByTimeAsync(351);
+  for (let statement = 0; statement < 3; statement += 1) {
+    answers.at(-1)?.();
+    await new Promise((resolve) => setImmediate(resolve));
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  keeper.stop();
+  expect(renewed).toEqual([1_000, 1_000, 500]);
+});
