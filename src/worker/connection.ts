@@ -19,27 +19,32 @@ const CONNECT_TIMEOUT_MS = 10_000;
 const END_TIMEOUT_MS = 1_000;
 
 /**
- * What our sessions are fixed to, whatever the role or the database defaults to.
+ * What our statements run under, whatever the role or the database defaults to.
  *
- * Statements find rows by index alone: plans are made once and may be made on an
- * empty table, where a scan of the whole table looks cheap, and stays.
+ * They find rows by index alone: plans are made once and may be made on an empty
+ * table, where a scan of the whole table looks cheap, and stays.
  */
-const SESSION = [
-  "default_transaction_isolation = 'read committed'",
-  "default_transaction_read_only = off",
+const SETTINGS = [
   "enable_seqscan = off",
   "enable_indexscan = on",
   "enable_nestloop = on",
   "jit = off",
-  "plan_cache_mode = force_generic_plan",
   "search_path = ''",
   // Only rows that others' triggers and foreign keys touch are waited for at all.
   "lock_timeout = '500ms'",
   "idle_in_transaction_session_timeout = '10s'",
-  "idle_session_timeout = 0",
   // Both change what the texts of our lists and times mean.
   "array_nulls = on",
   "extra_float_digits = 1",
+];
+
+/** The same for sessions that are ours alone. */
+const SESSION = [
+  ...SETTINGS,
+  "default_transaction_isolation = 'read committed'",
+  "default_transaction_read_only = off",
+  "plan_cache_mode = force_generic_plan",
+  "idle_session_timeout = 0",
 ];
 
 /** PostgreSQL 17 and later have one more timeout, older ones refuse its name. */
@@ -266,10 +271,9 @@ async function pooled(
   statement: Statement,
   deadlineMs: number,
 ): Promise<readonly Row[]> {
+  const settings = [...SETTINGS, `statement_timeout = ${serverMs(deadlineMs)}`];
   await connection.script(
-    `begin isolation level read committed read write; set local enable_seqscan = off; set local jit = off; set local array_nulls = on;
-     set local statement_timeout = ${serverMs(deadlineMs)}; set local lock_timeout = '500ms';
-     set local idle_in_transaction_session_timeout = '10s'`,
+    `begin isolation level read committed read write; ${settings.map((setting) => `set local ${setting};`).join(" ")}`,
   );
   try {
     const rows = await connection.query(statement, false);

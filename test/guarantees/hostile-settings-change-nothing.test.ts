@@ -46,7 +46,7 @@ const SETTINGS: readonly (readonly [what: string, ...statements: string[]])[] = 
   ["old string literals", "standard_conforming_strings = off", "bytea_output = 'escape'"],
 ];
 
-async function runJobs(): Promise<void> {
+async function runJobs(throughPooler = false): Promise<void> {
   // An app closes what idles in its pool before the server does.
   const pool = new pg.Pool({ connectionString: database.url, max: 10, idleTimeoutMillis: 200 });
   pool.on("error", () => undefined);
@@ -57,6 +57,7 @@ async function runJobs(): Promise<void> {
     createWorker({
       queue,
       db,
+      throughPooler,
       handlers: {
         effect: ({ payload, job, commit }) => {
           if (payload.n % 10 === 0 && job.attempt === 1) throw new Error("once");
@@ -100,17 +101,34 @@ async function effects(): Promise<readonly unknown[]> {
 
 const EACH_ONCE = Array.from({ length: 200 }, (_, n) => ({ n }));
 
+/** Makes settings the database's own, as far as the server knows them. */
+async function setForDatabase(settings: readonly string[]): Promise<void> {
+  for (const setting of settings) {
+    const [name] = setting.split(" ");
+    const { rowCount } = await database.pool.query("select from pg_settings where name = $1", [
+      name,
+    ]);
+    if (rowCount === 0) continue;
+    await database.pool.query(`alter database ${database.name} set ${setting}`);
+  }
+}
+
 describe("every job runs once, no statement errors and no connection is lost", () => {
   test.each(SETTINGS)("under %s", async (_what, ...settings) => {
-    for (const setting of settings) {
-      const [name] = setting.split(" ");
-      const { rowCount } = await database.pool.query("select from pg_settings where name = $1", [
-        name,
-      ]);
-      if (rowCount === 0) continue;
-      await database.pool.query(`alter database ${database.name} set ${setting}`);
-    }
+    await setForDatabase(settings);
     await runJobs();
+    expect(await effects()).toEqual(EACH_ONCE);
+  });
+
+  test("under all that a transaction can undo, where no session is the worker's own", async () => {
+    const ofSessions = /idle_session|transaction_timeout|timezone/;
+    await setForDatabase(
+      SETTINGS.flatMap(([, ...settings]) => settings).filter(
+        (setting) => !ofSessions.test(setting),
+      ),
+    );
+    await database.pool.query(`alter database ${database.name} set extra_float_digits = 0`);
+    await runJobs(true);
     expect(await effects()).toEqual(EACH_ONCE);
   });
 
