@@ -12,12 +12,17 @@ import { type TableNames, type TablePlace, tableNames } from "./schema/table-nam
 export interface QueueOptions<M extends JobMap> {
   /** Every job of the app, from `defineJobs`. */
   readonly jobs: M;
-  /** Where the tables are, as given to `createQueueTables`. @default public, prefix `queue_` */
-  readonly tables?: TablePlace;
-  /** The largest payload as JSON, in bytes: 1 to 33,554,432. @default 65_536 */
-  readonly maxPayloadBytes?: number;
-  /** Receives the events of enqueue, and of workers that bring none of their own. */
-  readonly instrumentation?: Instrumentation;
+  /**
+   * Where the tables are, as given to `createQueueTables`: a schema of 1 to 63 bytes, a prefix of up to
+   * 33. @default { schema: "public", prefix: "queue_" }
+   */
+  readonly tables?: TablePlace | undefined;
+  /**
+   * How large a payload may be as JSON, and a result, in bytes: 1 to 33,554,432. @default 65_536
+   */
+  readonly maxPayloadBytes?: number | undefined;
+  /** Receives the events of enqueue, and of workers that bring none of their own. @default none */
+  readonly instrumentation?: Instrumentation | undefined;
 }
 
 /** What an app holds: its jobs, bound to the tables they are stored in. */
@@ -48,7 +53,7 @@ export function createQueue<const M extends JobMap>(options: QueueOptions<M>): Q
   const { maxPayloadBytes = 65_536, instrumentation } = options;
   checkInteger("createQueue(): maxPayloadBytes", maxPayloadBytes, 1, MAX_PAYLOAD_BYTES);
   if (instrumentation !== undefined)
-    checkFunction("createQueue(): instrumentation.event", instrumentation.event);
+    checkFunction("createQueue(): instrumentation.event", instrumentation?.event);
   const jobs = defineJobs(options.jobs);
   const tables = tableNames(options.tables);
   const statements = {

@@ -10,6 +10,7 @@ export type QueueErrorCode =
   | "INVALID_PAYLOAD"
   | "NOT_A_TRANSACTION"
   | "IDEMPOTENCY_CONFLICT"
+  | "KEY_CONTENDED"
   | "UNSUPPORTED_DRIVER"
   | "TABLES_MISSING"
   | "WORKER_STATE";
@@ -41,18 +42,21 @@ export interface QueueErrorDetails {
 /**
  * Tells of a wrong use of the library.
  *
- * Thrown before any SQL is sent, so the caller's transaction stays usable
- * (`IDEMPOTENCY_CONFLICT` comes after the statement, which then wrote nothing).
+ * An enqueue throws it before any SQL is sent, so the caller's transaction stays usable. Only
+ * `IDEMPOTENCY_CONFLICT` and `KEY_CONTENDED` may come after its statement, which then wrote nothing.
  */
 export class QueueError extends Error {
   override readonly name: string = "QueueError";
   readonly code: QueueErrorCode;
-  /** What is wrong with a payload, by path; empty for every other code. */
+  /**
+   * What is wrong with a payload or result, by path; for `enqueueMany` each path begins with the
+   * index of the job, also of those in conflict. Empty where there is nothing to point at.
+   */
   readonly issues: readonly Issue[];
   declare readonly [BRAND]: "QueueError";
 
   constructor(code: QueueErrorCode, message: string, details: QueueErrorDetails = {}) {
-    super(message, "cause" in details ? { cause: details.cause } : undefined);
+    super(message, details);
     this.code = code;
     this.issues = details.issues ?? [];
     this[BRAND] = "QueueError";
@@ -85,10 +89,7 @@ export class AttemptError extends Error {
     message: string,
     details: Pick<QueueErrorDetails, "cause"> = {},
   ) {
-    super(
-      `Job ${of.jobId} ("${of.jobName}"), attempt ${of.attempt}: ${message}`,
-      "cause" in details ? { cause: details.cause } : undefined,
-    );
+    super(`Job ${of.jobId} ("${of.jobName}"), attempt ${of.attempt}: ${message}`, details);
     this.code = code;
     this.jobId = of.jobId;
     this.jobName = of.jobName;
@@ -123,17 +124,18 @@ export class FailJob extends Error {
  */
 export class SnoozeJob extends Error {
   override readonly name: string = "SnoozeJob";
-  /** Milliseconds from now until the job is due again. */
+  /** Milliseconds from now until the job is due again: 0 to 315,576,000,000, ten years. */
   readonly delayMs: number;
   declare readonly [BRAND]: "SnoozeJob";
 
   /** @throws {QueueError} `INVALID_OPTION` when `delayMs` is not a number from 0 to ten years. */
   constructor(options: { readonly delayMs: number }) {
-    const delayMs = (options as Partial<typeof options> | undefined)?.delayMs ?? Number.NaN;
-    if (!(delayMs >= 0 && delayMs <= MAX_DELAY_MS)) {
+    const delayMs: unknown = (options as Partial<typeof options> | null | undefined)?.delayMs;
+    if (typeof delayMs !== "number" || !(delayMs >= 0 && delayMs <= MAX_DELAY_MS)) {
+      const got = typeof delayMs === "number" ? delayMs : typeof delayMs;
       throw new QueueError(
         "INVALID_OPTION",
-        `SnoozeJob takes { delayMs }, a number from 0 to ${MAX_DELAY_MS}, got ${String(delayMs)}.`,
+        `SnoozeJob takes { delayMs }, a number from 0 to ${MAX_DELAY_MS}, got ${got}.`,
       );
     }
     super(`Run again in ${delayMs} ms.`);
@@ -159,21 +161,27 @@ export function errorKind(
 }
 
 /**
- * Tells whether `value` is an error of this library, with `code` if one is given.
+ * Tells whether `value` is a {@link QueueError}, with `code` if one is given.
  *
  * Works across two installed copies of the package, where `instanceof` fails.
  *
  * @example
  * if (isQueueError(error, "IDEMPOTENCY_CONFLICT")) return reply.code(409);
  */
-export function isQueueError(value: unknown, code?: QueueErrorCode): value is QueueError {
+export function isQueueError<C extends QueueErrorCode = QueueErrorCode>(
+  value: unknown,
+  code?: C,
+): value is QueueError & { readonly code: C } {
   return (
     errorKind(value) === "QueueError" && (code === undefined || (value as QueueError).code === code)
   );
 }
 
 /** Like {@link isQueueError}, for the errors of attempts. */
-export function isAttemptError(value: unknown, code?: AttemptErrorCode): value is AttemptError {
+export function isAttemptError<C extends AttemptErrorCode = AttemptErrorCode>(
+  value: unknown,
+  code?: C,
+): value is AttemptError & { readonly code: C } {
   return (
     errorKind(value) === "AttemptError" &&
     (code === undefined || (value as AttemptError).code === code)

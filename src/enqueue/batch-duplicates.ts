@@ -1,4 +1,5 @@
 import type { NewJob } from "../queries/enqueue-parts.js";
+import { isObject } from "../registry/option-checks.js";
 
 /** Which jobs of a batch repeat an earlier one. */
 export interface BatchDuplicates {
@@ -38,7 +39,7 @@ function sameInput(a: NewJob, b: NewJob): boolean {
 
 const canonicalText = (json: string): string =>
   JSON.stringify(JSON.parse(json), (_, value: unknown) =>
-    typeof value === "object" && value !== null && !Array.isArray(value) ? sorted(value) : value,
+    isObject(value) && !Array.isArray(value) ? sorted(value) : value,
   );
 
 const sorted = (value: object): object =>

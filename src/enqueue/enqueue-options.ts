@@ -14,16 +14,21 @@ const MAX_KEY_BYTES = 512;
 
 /** What can be said of one job when it is enqueued; what is left out comes from its definition. */
 export interface EnqueueOptions {
-  /** The earliest start, in the years 1 to 9999; the past means at once. Not with `delayMs`. */
-  readonly runAt?: Date;
-  /** The earliest start, in milliseconds from now by the database's clock: 0 to ten years. */
-  readonly delayMs?: number;
-  /** 0 (first) to 9 (last). */
-  readonly priority?: number;
-  /** 1 to 512 bytes, in place of the definition's; null for none. */
-  readonly idempotencyKey?: IdempotencyKey | null;
-  readonly maxAttempts?: number;
-  readonly queue?: string;
+  /** The earliest start, in the years 1 to 9999; the past means at once. Not with `delayMs`. @default at once */
+  readonly runAt?: Date | undefined;
+  /**
+   * The earliest start, in milliseconds from now by the database's clock: 0 to 315,576,000,000,
+   * ten years. Not with `runAt`. @default 0
+   */
+  readonly delayMs?: number | undefined;
+  /** 0 (first) to 9 (last). @default that of the job's definition */
+  readonly priority?: number | undefined;
+  /** 1 to 512 bytes; null for none. @default what the job's definition derives from the payload */
+  readonly idempotencyKey?: IdempotencyKey | null | undefined;
+  /** How often the job starts at most, crashes included: 1 to 2,147,483,647. @default that of the job's definition */
+  readonly maxAttempts?: number | undefined;
+  /** The line in which the job waits, 1 to 128 bytes; a worker must serve it. @default that of the job's definition */
+  readonly queue?: string | undefined;
 }
 
 /** The options of one job, checked and complete. */
@@ -36,7 +41,7 @@ export interface CheckedOptions {
   readonly delayMs: number;
 }
 
-const OPTIONS = ["runAt", "delayMs", "priority", "idempotencyKey", "maxAttempts", "queue"];
+const OPTIONS = ["runAt", "delayMs", "priority", "idempotencyKey", "maxAttempts", "queue"] as const;
 
 /** @throws {QueueError} `INVALID_OPTION` when an option is unknown, out of its range, or clashes with another. */
 export function checkOptions(definition: JobDefinition, options: EnqueueOptions): CheckedOptions {
@@ -54,21 +59,14 @@ export function checkOptions(definition: JobDefinition, options: EnqueueOptions)
   return { queue, priority, maxAttempts, runAt: startOf(options), delayMs };
 }
 
+/** A Date goes as text: not every driver takes one, and none may read it in a session's zone. */
 function startOf({ runAt, delayMs }: EnqueueOptions): string | null {
   if (runAt === undefined) return null;
-  if (delayMs === undefined) return isoInstant(runAt);
-  throw new QueueError("INVALID_OPTION", "runAt and delayMs exclude each other.");
-}
-
-/** A Date goes as text: not every driver takes one, and none may read it in a session's zone. */
-function isoInstant(runAt: Date): string {
-  const year = runAt instanceof Date ? runAt.getUTCFullYear() : Number.NaN;
+  if (delayMs !== undefined)
+    throw new QueueError("INVALID_OPTION", "runAt and delayMs exclude each other.");
+  const year = runAt instanceof Date ? runAt.getUTCFullYear() : 0;
   if (year >= 1 && year <= 9999) return runAt.toISOString();
-  throw invalidOption(
-    "runAt",
-    "a valid Date in the years 1 to 9999",
-    Number.isNaN(year) ? runAt : year,
-  );
+  throw invalidOption("runAt", "a valid Date in the years 1 to 9999", runAt);
 }
 
 /**
@@ -77,15 +75,16 @@ function isoInstant(runAt: Date): string {
  * @throws {QueueError} `INVALID_OPTION` when it is not a key of 1 to 512 bytes.
  */
 export function keyOf(
+  name: string,
   definition: JobDefinition,
   options: EnqueueOptions,
   payload: unknown,
 ): string | null {
-  const given =
-    options.idempotencyKey === undefined ? derived(definition, payload) : options.idempotencyKey;
+  const { idempotencyKey: given = derived(definition, payload) } = options;
   if (given === null) return null;
-  const key = Array.isArray(given) ? joined(given) : given;
-  checkText("idempotencyKey", key, MAX_KEY_BYTES);
+  const what = `Job "${name}": idempotencyKey`;
+  const key = Array.isArray(given) ? joined(what, given) : given;
+  checkText(what, key, MAX_KEY_BYTES);
   return key as string;
 }
 
@@ -96,9 +95,9 @@ function derived(definition: JobDefinition, payload: unknown): unknown {
 }
 
 /** JSON keeps the parts apart: ["a", "bc"] and ["ab", "c"] are two keys. No parts are an empty key. */
-function joined(parts: readonly unknown[]): string {
+function joined(what: string, parts: readonly unknown[]): string {
   for (const part of parts) {
-    if (!Number.isFinite(part)) checkText("idempotencyKey: a part", part, MAX_KEY_BYTES, 0);
+    if (!Number.isFinite(part)) checkText(`${what}: a part`, part, MAX_KEY_BYTES, 0);
   }
   return parts.length === 0 ? "" : JSON.stringify(parts);
 }

@@ -39,7 +39,7 @@ export type EnqueueItem<M extends JobMap> = {
   [N in keyof M & string]: {
     readonly name: N;
     readonly payload: PayloadInput<M[N]>;
-    readonly options?: EnqueueOptions;
+    readonly options?: EnqueueOptions | undefined;
   };
 }[keyof M & string];
 
@@ -54,7 +54,8 @@ export interface Enqueue<M extends JobMap> {
    *
    * @throws {QueueError} `INVALID_PAYLOAD`, `INVALID_OPTION` or `UNKNOWN_JOB` before any SQL;
    *   `NOT_A_TRANSACTION` when `tx` is a database; `IDEMPOTENCY_CONFLICT` when the key
-   *   belongs to another input. Always as a rejection. Errors of the database pass through.
+   *   belongs to another input; `KEY_CONTENDED`, very rarely, when it is worth another try.
+   *   Always as a rejection. Errors of the database pass through.
    * @example
    * await db.transaction(async (tx) => {
    *   await tx.insert(reports).values({ id });
@@ -132,7 +133,11 @@ export function createEnqueue<M extends JobMap>(parts: EnqueueParts): Enqueue<M>
 
 async function insertOne(parts: EnqueueParts, db: PgExecutor, job: NewJob): Promise<Enqueued> {
   const inserted = await insertOrFind(drizzleExecutor(db), parts.statements, job);
-  if (inserted.conflict) throw conflict(job.name, inserted.id);
+  if (inserted.conflict)
+    throw new QueueError(
+      "IDEMPOTENCY_CONFLICT",
+      `${keyTaken(job.name)}, that of job ${inserted.id}. Use another key.`,
+    );
   return report(parts, job, inserted, inserted.created);
 }
 
@@ -142,10 +147,12 @@ async function insertMany(
   jobs: readonly NewJob[],
 ): Promise<readonly Enqueued[]> {
   const { unique, placeOf, conflicts } = findDuplicates(jobs);
-  if (conflicts.length > 0) throw batchConflict(conflicts);
+  refuseConflicts(jobs, conflicts);
   const answers = await insertOrFindMany(drizzleExecutor(tx), parts.statements, unique);
-  const taken = [...placeOf.keys()].filter((index) => answers[placeOf[index] ?? -1]?.conflict);
-  if (taken.length > 0) throw batchConflict(taken);
+  refuseConflicts(
+    jobs,
+    [...placeOf.keys()].filter((index) => answers[placeOf[index] ?? -1]?.conflict),
+  );
   return jobs.map((job, index) => {
     const place = placeOf[index] ?? -1;
     // Without a conflict every place has its answer.
@@ -168,7 +175,8 @@ function prepareBatch(
 ): readonly NewJob[] {
   if (!Array.isArray(items)) throw invalidOption("enqueueMany(): jobs", "an array", items);
   let length = 0;
-  return items.map((item: EnqueueItem<JobMap>, index) => {
+  // Not items.map(), which would skip holes.
+  return Array.from(items, (item: EnqueueItem<JobMap>, index) => {
     const job = inBatch(index, () => {
       refuseUnknownOptions("job", item, ["name", "payload", "options"]);
       return prepareJob(parts, item.name, item.payload, item.options);
@@ -196,19 +204,21 @@ function inBatch(index: number, prepare: () => NewJob): NewJob {
   }
 }
 
-function conflict(name: string, id: number): QueueError {
-  return new QueueError(
-    "IDEMPOTENCY_CONFLICT",
-    `Job "${name}": its idempotency key belongs to another input, that of job ${id}. Use another key.`,
-  );
-}
+const keyTaken = (name: string | undefined): string =>
+  `Job "${name}": its idempotency key belongs to another input`;
 
-function batchConflict(indexes: readonly number[]): QueueError {
-  const message = "its idempotency key belongs to another input";
-  return new QueueError(
+function refuseConflicts(jobs: readonly NewJob[], indexes: readonly number[]): void {
+  const issues = indexes.map((index) => ({
+    path: [index],
+    message: keyTaken(jobs[index]?.name),
+  }));
+  const [first] = issues;
+  if (first === undefined) return;
+  const more = issues.length > 1 ? `, as for ${issues.length - 1} more` : "";
+  throw new QueueError(
     "IDEMPOTENCY_CONFLICT",
-    `enqueueMany(), job ${indexes[0]}: ${message}, as for ${indexes.length - 1} more. Nothing was inserted.`,
-    { issues: indexes.map((index) => ({ path: [index], message })) },
+    `enqueueMany(), job ${first.path[0]}: ${first.message}${more}. Nothing was inserted.`,
+    { issues },
   );
 }
 

@@ -25,6 +25,8 @@ const MAX_ROUNDS = 100;
  * One statement. A second only where another transaction commits the same key
  * while we wait for it: the statement sees that job then, or inserts if it is
  * gone again.
+ *
+ * @throws {QueueError} `KEY_CONTENDED` when the key is taken and freed again over and over.
  */
 export async function insertOrFind(
   executor: Executor,
@@ -43,6 +45,8 @@ export async function insertOrFind(
  *
  * If one's key is taken by another input, none of them is inserted: the answer
  * holds that conflict, and may lack the others.
+ *
+ * @throws {QueueError} `KEY_CONTENDED` as above; none of them is inserted then.
  */
 export async function insertOrFindMany(
   executor: Executor,
@@ -55,20 +59,19 @@ export async function insertOrFindMany(
     const found = await insertJobs(executor, statements.insertMany, missing);
     let next = 0;
     answers = jobs.map((_, place) => answers[place] ?? found[next++]);
-    if (found.some((answer) => answer?.conflict)) {
-      // Those that an earlier round inserted.
-      const ours = answers.flatMap((answer) => (answer?.created ? [answer.id] : []));
-      await withdrawJobs(executor, statements.withdraw, ours);
-      return answers;
-    }
+    if (found.some((answer) => answer?.conflict)) break;
     missing = jobs.filter((_, place) => answers[place] === undefined);
     if (missing.length === 0) return answers;
   }
+  // Those that an earlier round inserted.
+  const ours = answers.flatMap((answer) => (answer?.created ? [answer.id] : []));
+  await withdrawJobs(executor, statements.withdraw, ours);
+  if (answers.some((answer) => answer?.conflict)) return answers;
   throw gaveUp();
 }
 
 const gaveUp = (): QueueError =>
   new QueueError(
-    "IDEMPOTENCY_CONFLICT",
-    `An idempotency key was taken and freed again ${MAX_ROUNDS} times. Try again.`,
+    "KEY_CONTENDED",
+    `An idempotency key was taken and freed ${MAX_ROUNDS} times. Try again.`,
   );

@@ -7,14 +7,14 @@ const DEFAULT_JITTER = 0.25;
 
 /** The settings of {@link exponential}. */
 export interface ExponentialOptions {
-  /** The delay after the first attempt, in milliseconds. */
+  /** The delay after the first attempt, in milliseconds: 0 to 315,576,000,000, ten years. */
   readonly baseMs: number;
-  /** The longest delay, in milliseconds. */
+  /** The longest delay, in milliseconds: `baseMs` to 315,576,000,000. */
   readonly maxMs: number;
   /** What each delay is multiplied with to give the next: 1 to 100. @default 2 */
-  readonly factor?: number;
+  readonly factor?: number | undefined;
   /** The share of a delay that is random, 0 to 1; it only shortens. @default 0.25 */
-  readonly jitter?: number;
+  readonly jitter?: number | undefined;
 }
 
 /**
@@ -38,10 +38,10 @@ export function exponential(options: ExponentialOptions): Backoff {
 
 /** The settings of {@link fixed}. */
 export interface FixedOptions {
-  /** The delay after each attempt, in milliseconds. */
+  /** The delay after each attempt, in milliseconds: 0 to 315,576,000,000, ten years. */
   readonly delayMs: number;
   /** The share of a delay that is random, 0 to 1; it only shortens. @default 0.25 */
-  readonly jitter?: number;
+  readonly jitter?: number | undefined;
 }
 
 /**

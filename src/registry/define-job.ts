@@ -58,15 +58,26 @@ export type MustBeJson<S extends $ZodType> =
 
 /** What {@link defineJob} takes. */
 export interface JobSpec<S extends $ZodType, R extends $ZodType | undefined> extends JobSettings {
-  /** Checks the payload when it is enqueued and again before it is handled. Synchronous only. */
+  /**
+   * Checks the payload when it is enqueued and again before it is handled. Synchronous only.
+   * As JSON it may have `maxPayloadBytes` of the queue.
+   */
   readonly payload: S & MustBeJson<S>;
   /**
-   * Derives the idempotency key from the parsed payload: two enqueues with one
+   * Derives the idempotency key from the parsed payload, 1 to 512 bytes: two enqueues with one
    * key give one job. Null for none.
+   *
+   * The job's name and the key are taken for as long as the job's row or its processed key is
+   * there: also after it was done, and after it has failed. The second enqueue must have the same
+   * input, as the caller passed it, before defaults and stripping: else it is an
+   * `IDEMPOTENCY_CONFLICT`. @default no key
    */
-  readonly idempotencyKey?: (payload: output<S>) => IdempotencyKey | null;
-  /** Checks what the handler returns; without it, a handler returns nothing. */
-  readonly result?: R;
+  readonly idempotencyKey?: ((payload: output<S>) => IdempotencyKey | null) | undefined;
+  /**
+   * Checks what the handler returns, which as JSON may have `maxPayloadBytes` of the queue too.
+   * @default none: a handler returns nothing
+   */
+  readonly result?: R | undefined;
 }
 
 const OPTIONS = [
@@ -80,7 +91,7 @@ const OPTIONS = [
   "timeoutMs",
   "backoff",
   "retryIf",
-];
+] as const;
 
 /** What other queues take here, and where it goes in this one. */
 const MISPLACED = new Map([
@@ -108,44 +119,40 @@ export function defineJob<S extends $ZodType, R extends $ZodType>(
 ): JobDefinition<S, R>;
 export function defineJob(spec: JobSpec<$ZodType, $ZodType | undefined>): JobDefinition {
   refuseUnknownOptions("defineJob()", spec, OPTIONS, MISPLACED);
-  checkSchema("payload", spec.payload);
-  if (spec.result !== undefined) checkSchema("result", spec.result);
-  if (spec.idempotencyKey !== undefined)
-    checkFunction("defineJob(): idempotencyKey", spec.idempotencyKey);
+  const { payload, result, idempotencyKey } = spec;
+  checkSchema("payload", payload);
+  if (result !== undefined) checkSchema("result", result);
+  if (idempotencyKey !== undefined) checkFunction("defineJob(): idempotencyKey", idempotencyKey);
   return Object.freeze({
     [DEFINITION]: true as const,
-    payload: spec.payload,
-    result: spec.result,
-    idempotencyKey: spec.idempotencyKey as JobDefinition["idempotencyKey"],
+    payload,
+    result,
+    idempotencyKey: idempotencyKey as JobDefinition["idempotencyKey"],
     ...settingsOf(spec),
   });
 }
 
-function settingsOf(spec: JobSettings): Pick<JobDefinition, keyof JobSettings> {
-  const settings: Pick<JobDefinition, keyof JobSettings> = {
-    queue: spec.queue ?? "default",
-    priority: spec.priority ?? 5,
-    maxAttempts: spec.maxAttempts ?? 10,
-    leaseMs: spec.leaseMs ?? 30_000,
-    // Null means no limit, so only undefined takes the default.
-    timeoutMs: spec.timeoutMs === undefined ? 900_000 : spec.timeoutMs,
-    backoff: spec.backoff,
-    retryIf: spec.retryIf ?? retryAll,
-  };
-  checkText("defineJob(): queue", settings.queue);
-  checkInteger("defineJob(): priority", settings.priority, 0, 9);
-  checkInteger("defineJob(): maxAttempts", settings.maxAttempts, 1, MAX_INT32);
-  checkNumber("defineJob(): leaseMs", settings.leaseMs, MIN_LEASE_MS, MAX_INT32);
-  if (settings.timeoutMs !== null)
-    checkNumber("defineJob(): timeoutMs", settings.timeoutMs, 1, MAX_INT32);
-  if (spec.backoff !== undefined) checkFunction("defineJob(): backoff", spec.backoff);
-  checkFunction("defineJob(): retryIf", settings.retryIf);
-  return settings;
+/** Only what is left out takes its default: null is a mistake, but for `timeoutMs`, where it means no limit. */
+function settingsOf({
+  queue = "default",
+  priority = 5,
+  maxAttempts = 10,
+  leaseMs = 30_000,
+  timeoutMs = 900_000,
+  backoff,
+  retryIf = () => true,
+}: JobSettings): Pick<JobDefinition, keyof JobSettings> {
+  checkText("defineJob(): queue", queue);
+  checkInteger("defineJob(): priority", priority, 0, 9);
+  checkInteger("defineJob(): maxAttempts", maxAttempts, 1, MAX_INT32);
+  checkNumber("defineJob(): leaseMs", leaseMs, MIN_LEASE_MS, MAX_INT32);
+  if (timeoutMs !== null) checkNumber("defineJob(): timeoutMs", timeoutMs, 1, MAX_INT32);
+  if (backoff !== undefined) checkFunction("defineJob(): backoff", backoff);
+  checkFunction("defineJob(): retryIf", retryIf);
+  return { queue, priority, maxAttempts, leaseMs, timeoutMs, backoff, retryIf };
 }
 
-const retryAll = (): boolean => true;
-
 function checkSchema(option: string, schema: unknown): void {
-  if (typeof schema === "object" && schema !== null && "_zod" in schema) return;
-  throw invalidOption(`defineJob(): ${option}`, "a schema of zod 4", schema);
+  if ((schema as Partial<$ZodType> | undefined)?._zod === undefined)
+    throw invalidOption(`defineJob(): ${option}`, "a schema of zod 4", schema);
 }

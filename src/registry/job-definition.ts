@@ -24,23 +24,29 @@ export type RetryDecision = (error: unknown, context: RetryContext) => boolean;
 /** The settings of a job that do not depend on its payload. */
 export interface JobSettings {
   /** The line in which the job waits: 1 to 128 bytes. @default "default" */
-  readonly queue?: string;
+  readonly queue?: string | undefined;
   /** 0 (first) to 9 (last). @default 5 */
-  readonly priority?: number;
+  readonly priority?: number | undefined;
   /** How often the job starts at most, crashes included: 1 to 2,147,483,647. @default 10 */
-  readonly maxAttempts?: number;
+  readonly maxAttempts?: number | undefined;
   /** How long a claim holds without a renewal, in milliseconds: 500 to 2,147,483,647. @default 30_000 */
-  readonly leaseMs?: number;
-  /** How long one attempt may take, in milliseconds; `null` for no limit. @default 900_000 */
-  readonly timeoutMs?: number | null;
+  readonly leaseMs?: number | undefined;
+  /** How long one attempt may take, in milliseconds: 1 to 2,147,483,647; `null` for no limit. @default 900_000 */
+  readonly timeoutMs?: number | null | undefined;
   /** The delay before the next attempt. @default exponential({ baseMs: 5_000, maxMs: 3_600_000 }) */
-  readonly backoff?: Backoff;
-  /** Decides which errors are retried. @default every one */
-  readonly retryIf?: RetryDecision;
+  readonly backoff?: Backoff | undefined;
+  /**
+   * Decides which errors are retried, those of the library among them (`ATTEMPT_TIMED_OUT`,
+   * `RESULT_INVALID`). Not asked after a crash, nor when no attempt is left. @default every one
+   */
+  readonly retryIf?: RetryDecision | undefined;
 }
 
 /** Marks definitions, across copies of the package. */
 export const DEFINITION: unique symbol = Symbol.for("drizzle-queue.job-definition");
+
+/** `Required` would leave undefined in, where an app sets `exactOptionalPropertyTypes`. */
+type FilledIn<T> = { [K in keyof T]-?: Exclude<T[K], undefined> };
 
 /**
  * One kind of job: its payload and result schemas, key and settings.
@@ -50,7 +56,7 @@ export const DEFINITION: unique symbol = Symbol.for("drizzle-queue.job-definitio
 export interface JobDefinition<
   S extends $ZodType = $ZodType,
   R extends $ZodType | undefined = $ZodType | undefined,
-> extends Omit<Required<JobSettings>, "backoff"> {
+> extends FilledIn<Omit<JobSettings, "backoff">> {
   readonly [DEFINITION]: true;
   readonly payload: S;
   readonly result: R;

@@ -56,6 +56,7 @@ describe("checkOptions", () => {
     ["priority", { priority: 10 }],
     ["priority", { priority: 0.5 }],
     ["maxAttempts", { maxAttempts: 0 }],
+    ["maxAttempts", { maxAttempts: null }],
     ["queue", { queue: "" }],
     ["queue", { queue: "\ud800" }],
     ['"key"', { key: "x" }],
@@ -67,15 +68,15 @@ describe("checkOptions", () => {
 
 describe("keyOf", () => {
   test("derives the key from the parsed payload, unless an option gives one", () => {
-    expect(keyOf(definition, {}, { id: "r1" })).toBe("r1");
-    expect(keyOf(definition, { idempotencyKey: "other" }, { id: "r1" })).toBe("other");
-    expect(keyOf(definition, { idempotencyKey: null }, { id: "r1" })).toBeNull();
-    expect(keyOf(defineJob({ payload: z.unknown() }), {}, 1)).toBeNull();
+    expect(keyOf("report", definition, {}, { id: "r1" })).toBe("r1");
+    expect(keyOf("report", definition, { idempotencyKey: "other" }, { id: "r1" })).toBe("other");
+    expect(keyOf("report", definition, { idempotencyKey: null }, { id: "r1" })).toBeNull();
+    expect(keyOf("report", defineJob({ payload: z.unknown() }), {}, 1)).toBeNull();
   });
 
   test("keeps the parts of a key apart", () => {
     const keys = [["a", "bc"], ["ab", "c"], ["a", "b", "c"], ["1"], [1]].map((idempotencyKey) =>
-      keyOf(definition, { idempotencyKey }, {}),
+      keyOf("report", definition, { idempotencyKey }, {}),
     );
     expect(new Set(keys).size).toBe(5);
   });
@@ -93,14 +94,14 @@ describe("keyOf", () => {
     ["NaN in a part", [Number.NaN]],
     ["an object in a part", [{}]],
   ])("refuses %s", (_, idempotencyKey) => {
-    expect(() => keyOf(definition, { idempotencyKey: idempotencyKey as string }, {})).toThrow(
-      invalid("idempotencyKey"),
-    );
+    expect(() =>
+      keyOf("report", definition, { idempotencyKey: idempotencyKey as string }, {}),
+    ).toThrow(invalid("idempotencyKey"));
   });
 
   test("takes 512 bytes, quotes, and what looks like SQL", () => {
     for (const key of ["k".repeat(512), "🙂".repeat(128), `'; drop table "x" --`, "$1"]) {
-      expect(keyOf(definition, { idempotencyKey: key }, {})).toBe(key);
+      expect(keyOf("report", definition, { idempotencyKey: key }, {})).toBe(key);
     }
   });
 
@@ -109,13 +110,15 @@ describe("keyOf", () => {
       payload: z.unknown(),
       idempotencyKey: () => undefined as unknown as string,
     });
-    expect(() => keyOf(careless, {}, {})).toThrow(invalid("idempotencyKey"));
+    expect(() => keyOf("report", careless, {}, {})).toThrow(
+      invalid('Job "report": idempotencyKey must be a string, got undefined'),
+    );
   });
 
   test("never shows the key in its error", () => {
-    expect(() => keyOf(definition, { idempotencyKey: `secret${"x".repeat(600)}` }, {})).toThrow(
-      expect.not.objectContaining({ message: expect.stringContaining("secret") }),
-    );
+    expect(() =>
+      keyOf("report", definition, { idempotencyKey: `secret${"x".repeat(600)}` }, {}),
+    ).toThrow(expect.not.objectContaining({ message: expect.stringContaining("secret") }));
   });
 });
 

@@ -24,12 +24,13 @@ const enqueueMany = queue.enqueueMany as unknown as (
 ) => Promise<unknown>;
 
 let sent: string[];
+let rows: readonly object[];
 const db = {
   execute: () => ({
     // oxlint-disable-next-line unicorn/no-thenable -- As Drizzle's queries, it is sent when `then` is called.
     then(resolve: (rows: unknown) => void) {
       sent.push("sent");
-      resolve([{ id: "1", drawn: "1" }]);
+      resolve(rows);
     },
   }),
   selectDistinctOn: () => undefined,
@@ -37,6 +38,7 @@ const db = {
 const tx = { ...db, rollback: () => undefined };
 beforeEach(() => {
   sent = [];
+  rows = [{ id: "1", drawn: "1" }];
 });
 
 describe("what is wrong is a rejection before any SQL", () => {
@@ -102,9 +104,27 @@ describe("what is wrong is a rejection before any SQL", () => {
   test.each<[string, unknown]>([
     ["no array", { length: 1 }],
     ["no object", ["report"]],
+    ["an array with a hole", Object.assign([], { length: 1 })],
     ["an unknown property", [{ name: "anything", payload: 1, priority: 1 }]],
   ])("a batch that is %s", async (_, items) => {
     await expect(enqueueMany(tx, items)).rejects.toMatchObject({ code: "INVALID_OPTION" });
+    expect(sent).toEqual([]);
+  });
+
+  test("a batch that repeats a key with another input, naming the job and how many more", async () => {
+    const items = [1, 1, 2, 3].map((payload) => ({ name: "keyed", payload }));
+    const message = 'Job "keyed": its idempotency key belongs to another input';
+    await expect(enqueueMany(tx, items)).rejects.toMatchObject({
+      code: "IDEMPOTENCY_CONFLICT",
+      message: `enqueueMany(), job 2: ${message}, as for 1 more. Nothing was inserted.`,
+      issues: [
+        { path: [2], message },
+        { path: [3], message },
+      ],
+    });
+    await expect(enqueueMany(tx, items.slice(0, 3))).rejects.toMatchObject({
+      message: `enqueueMany(), job 2: ${message}. Nothing was inserted.`,
+    });
     expect(sent).toEqual([]);
   });
 
@@ -113,6 +133,15 @@ describe("what is wrong is a rejection before any SQL", () => {
       code: "INVALID_OPTION",
     });
   });
+});
+
+test("a key that is taken and freed over and over is no conflict: it says to try again", async () => {
+  const contended = { code: "KEY_CONTENDED", message: expect.stringContaining("Try again") };
+  rows = [];
+  await expect(enqueue(tx, "keyed", 1)).rejects.toMatchObject(contended);
+  rows = [{ drawn: "", known: null }];
+  const items = [{ name: "keyed", payload: 1 }];
+  await expect(enqueueMany(tx, items)).rejects.toMatchObject(contended);
 });
 
 test("the statement is sent before enqueue gives back its promise", async () => {
