@@ -1,5 +1,5 @@
 export { createQueue, type Queue, type QueueOptions } from "./create-queue.js";
-export type { Enqueue, Enqueued, EnqueueItem } from "./enqueue/enqueue.js";
+export type { Enqueue, Enqueued, EnqueueItem, PayloadOf } from "./enqueue/enqueue.js";
 export type { EnqueueOptions } from "./enqueue/enqueue-options.js";
 export {
   AttemptError,
@@ -22,7 +22,7 @@ export type {
   QueueEvent,
 } from "./instrumentation/instrumentation.js";
 export type { PgExecutor } from "./queries/executor.js";
-export type { PgDatabase, PgTransaction, TxOf } from "./queries/transaction.js";
+export type { PgDatabase, PgTransaction, RequireTx, TxOf } from "./queries/transaction.js";
 export {
   type ExponentialOptions,
   exponential,

@@ -32,20 +32,29 @@ export function invalidOption(option: string, must: string, got: unknown): Queue
   return new QueueError("INVALID_OPTION", `${option} must be ${must}, got ${kind}.`);
 }
 
+/** Demands that a list names every option of `O`: a new one cannot be forgotten. */
+type NamesAll<O, Known extends readonly unknown[]> =
+  Exclude<keyof O, Known[number]> extends never
+    ? unknown
+    : { readonly __missing: Exclude<keyof O, Known[number]> };
+
 /**
  * Refuses an option that is not known, with the hint for it if there is one.
  *
  * @throws {QueueError} `INVALID_OPTION` when `given` is no object or has such a key.
  */
-export function refuseUnknownOptions(
+export function refuseUnknownOptions<
+  O extends object,
+  const Known extends readonly (keyof O & string)[],
+>(
   of: string,
-  given: unknown,
-  known: readonly string[],
+  given: O,
+  known: Known & NamesAll<O, Known>,
   hints?: ReadonlyMap<string, string>,
 ): void {
   if (!isObject(given)) throw invalidOption(of, "an object", given);
   for (const option of Object.keys(given)) {
-    if (known.includes(option)) continue;
+    if ((known as readonly string[]).includes(option)) continue;
     const hint = hints?.get(option) ?? `Known are ${known.join(", ")}.`;
     throw new QueueError(
       "INVALID_OPTION",

@@ -4,7 +4,7 @@ import { QueueError } from "../errors.js";
 import { emitter, type Instrumentation } from "../instrumentation/instrumentation.js";
 import type { PgDatabase, TxOf } from "../queries/transaction.js";
 import type { JobMap } from "../registry/job-definition.js";
-import { invalidOption } from "../registry/option-checks.js";
+import { invalidOption, refuseUnknownOptions } from "../registry/option-checks.js";
 import type { TableNames } from "../schema/table-names.js";
 import { driverOf } from "./drivers/driver-of.js";
 import { checkHandlers, type Handlers } from "./handlers.js";
@@ -34,12 +34,25 @@ export interface WorkerOptions<M extends JobMap, DB extends PgDatabase, N extend
   readonly queue: WorkerQueue<M>;
   /** The app's Drizzle database: `commit` runs on its pool, the worker's own connections use its options. */
   readonly db: DB;
-  /** Serve these jobs only. @default every job of the registry */
-  readonly only?: readonly N[];
-  /** One handler for each job that is served. */
+  /** Serve these jobs only: one name or more. @default every job of the registry */
+  readonly only?: readonly N[] | undefined;
+  /** One handler for each job that is served; those of other jobs of the registry are left aside. */
   // Inferred from here, `N` would be whatever handlers there are, and none could be missing.
   readonly handlers: Handlers<M, TxOf<DB>, NoInfer<N>>;
 }
+
+const OPTIONS = [
+  "queue",
+  "db",
+  "handlers",
+  "only",
+  "concurrency",
+  "queues",
+  "pollIntervalMs",
+  "retention",
+  "throughPooler",
+  "instrumentation",
+] as const;
 
 /** Claims and runs jobs, from `start` to `stop`. */
 export interface Worker {
@@ -58,12 +71,19 @@ export interface Worker {
   start(): Promise<void>;
   /**
    * Stops claiming, gives back what has not started, waits up to `gracePeriodMs`
-   * (30,000 by default) for running handlers, then aborts them.
+   * for running handlers, then aborts them.
    *
    * It resolves whatever the state of the database, two seconds after the
    * grace period at the latest. Calling it again waits for the same stop. It never closes the app's pool.
+   * It needs no `this`, and what is no object, such as the name of a signal, counts as no options:
+   * `process.on("SIGTERM", worker.stop)`.
+   *
+   * @throws {QueueError} `INVALID_OPTION` as a rejection, and nothing is stopped.
    */
-  stop(options?: { readonly gracePeriodMs?: number }): Promise<StopReport>;
+  stop(options?: {
+    /** In milliseconds: 0 to 2,147,483,647. @default 30_000 */
+    readonly gracePeriodMs?: number | undefined;
+  }): Promise<StopReport>;
   [Symbol.asyncDispose](): Promise<void>;
 }
 
@@ -83,11 +103,12 @@ export function createWorker<
   DB extends PgDatabase,
   const N extends keyof M & string = keyof M & string,
 >(options: WorkerOptions<M, DB, N>): Worker {
+  refuseUnknownOptions("createWorker()", options, OPTIONS);
   checkRequired(options);
   const { queue, db } = options;
   const names = servedNames(queue.jobs, options.only);
   const settings = checkSettings(options, queue.jobs, names);
-  const handlers = checkHandlers(names, options.handlers);
+  const handlers = checkHandlers(queue.jobs, names, options.handlers);
   const driver = driverOf(db);
   if (settings.throughPooler && !driver.hasOwnConnections)
     throw invalidOption(
@@ -101,9 +122,9 @@ export function createWorker<
   let run: Run | undefined;
   let stopping: Promise<StopReport> | undefined;
 
-  const stop: Worker["stop"] = (given) => {
+  const stop: Worker["stop"] = async (given) => {
     const gracePeriodMs = checkGrace(given);
-    if (run === undefined) return Promise.resolve({ released: 0, abandoned: [] });
+    if (run === undefined) return { released: 0, abandoned: [] };
     stopping ??= run.stop(gracePeriodMs).finally(() => {
       run = undefined;
       stopping = undefined;

@@ -28,13 +28,17 @@ export interface HandlerJob<N extends string = string> {
  * Runs `effect` in a transaction of the app's database that also completes the job.
  *
  * Effect, processed key and completion are committed together or not at all.
- * What `effect` returns is the job's result, and what `commit` gives back.
+ * What `effect` returns is awaited in the transaction, a query of Drizzle too. With a `result`
+ * schema it is the job's result, and what `commit` gives back; without, it does not count.
  *
  * @throws {AttemptError} `LEASE_LOST` when another attempt holds the job: nothing was written.
  */
-export type Commit<D, Tx> = (
-  effect: (tx: Tx) => Promise<ResultInput<D>> | ResultInput<D>,
-) => Promise<ResultInput<D>>;
+export type Commit<D, Tx> = (effect: (tx: Tx) => EffectReturn<D>) => Promise<ResultInput<D>>;
+
+/** In brackets, since the worker's own code knows no more of a definition than `never`. */
+type EffectReturn<D> = [D] extends [{ readonly result: undefined }]
+  ? unknown
+  : Promise<ResultInput<D>> | ResultInput<D>;
 
 /** What a handler receives. */
 export interface HandlerContext<D, N extends string, Tx> {
@@ -110,16 +114,18 @@ export function defineHandlers(
   dbOrHandlers: object,
   handlers: object = dbOrHandlers,
 ): unknown {
-  return checkHandlers(Object.keys(queue.jobs), handlers);
+  return checkHandlers(queue.jobs, Object.keys(queue.jobs), handlers);
 }
 
 /**
  * Copies the handlers of `names` to an object without a prototype, so that a
- * job called `constructor` finds its own handler or none.
+ * job called `constructor` finds its own handler or none. Those of other jobs of the
+ * registry are left aside: workers may share one object of handlers.
  *
- * @throws {QueueError} `INVALID_OPTION` when a handler is missing, unknown or not a function.
+ * @throws {QueueError} `INVALID_OPTION` when a handler is missing, not a function, or for no job of the registry.
  */
 export function checkHandlers(
+  jobs: JobMap,
   names: readonly string[],
   handlers: object,
 ): Readonly<Record<string, (context: never) => unknown>> {
@@ -134,13 +140,12 @@ export function checkHandlers(
       );
     }
     checked[name] = handler as (context: never) => unknown;
-    given.delete(name);
   }
-  for (const name of given.keys()) {
+  const unknown = [...given.keys()].find((name) => !Object.hasOwn(jobs, name));
+  if (unknown !== undefined)
     throw new QueueError(
       "INVALID_OPTION",
-      `handlers: "${name}" is not a job that this worker serves. Remove it.`,
+      `handlers: "${unknown}" is not a job of the registry. Remove it, or add the job to defineJobs().`,
     );
-  }
   return Object.freeze(checked);
 }

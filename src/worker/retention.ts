@@ -18,16 +18,16 @@ export interface Retention {
    * Done jobs; 0 deletes each in the statement that completes it, and after 7 days
    * what is there all the same, such as rows that an app's foreign key held. @default { days: 7 }
    */
-  readonly done?: "keep" | 0 | Days;
+  readonly done?: "keep" | 0 | Days | undefined;
   /** Failed jobs. A key of such a job is free again once its row is gone. @default { days: 30 } */
-  readonly failed?: "keep" | Days;
+  readonly failed?: "keep" | Days | undefined;
   /** Cancelled jobs, the same. @default { days: 30 } */
-  readonly cancelled?: "keep" | Days;
+  readonly cancelled?: "keep" | Days | undefined;
   /**
    * Processed keys: how long a key stays taken after its job was done. It is
    * written with the key, so a change counts for later ones. @default "keep"
    */
-  readonly processedKeys?: "keep" | Days;
+  readonly processedKeys?: "keep" | Days | undefined;
 }
 
 /** The retention with every default filled in. */
@@ -43,7 +43,7 @@ const DAY_MS = 86_400_000;
 const MAX_DAYS = 36_500;
 const WEEK: Days = { days: 7 };
 const MONTH: Days = { days: 30 };
-const KNOWN = ["done", "failed", "cancelled", "processedKeys"];
+const KNOWN = ["done", "failed", "cancelled", "processedKeys"] as const;
 
 /** @throws {QueueError} `INVALID_OPTION` that names the option. */
 export function checkRetention(given: Retention = {}): CheckedRetention {

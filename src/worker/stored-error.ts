@@ -21,10 +21,10 @@ const MAX_STACK_LENGTH = 4_000;
 export function storedError(thrown: unknown): StoredError {
   const error = readable(thrown);
   return {
-    code: textOf(error, "code", MAX_NAME_LENGTH),
-    name: textOf(error, "name", MAX_NAME_LENGTH) ?? "Error",
+    code: textOf(error, "code", MAX_NAME_LENGTH) || null,
+    name: textOf(error, "name", MAX_NAME_LENGTH) || "Error",
     message: messageOf(error),
-    stack: textOf(error, "stack", MAX_STACK_LENGTH),
+    stack: textOf(error, "stack", MAX_STACK_LENGTH) || null,
   };
 }
 
@@ -39,7 +39,8 @@ function readable(thrown: unknown): unknown {
 
 /** The same in one line, for lists. */
 export function errorLine({ code, name, message }: StoredError): string {
-  return clean(`${firstLine(code ?? name)}: ${firstLine(message)}`, 500);
+  const title = firstLine(code ?? name);
+  return clean(message === "" ? title : `${title}: ${firstLine(message)}`, 500);
 }
 
 const firstLine = (text: string): string => text.split("\n", 1)[0] ?? "";
@@ -63,7 +64,7 @@ function textOf(thrown: unknown, property: string, maxLength: number): string | 
   if ((typeof thrown !== "object" && typeof thrown !== "function") || thrown === null) return null;
   try {
     const value = (thrown as Record<string, unknown>)[property];
-    return typeof value === "string" && value !== "" ? clean(value, maxLength) : null;
+    return typeof value === "string" ? clean(value, maxLength) : null;
   } catch {
     // A hostile getter or proxy has nothing that we could store.
     return null;

@@ -56,6 +56,25 @@ describe("commit", () => {
     expect(new Set(written.map(({ transaction }) => transaction)).size).toBe(1);
   });
 
+  test("sends a query that its effect returns without awaiting it, in the same transaction", async () => {
+    await using worker = workerWith({
+      report: ({ job, commit }) =>
+        commit((tx) => tx.insert(effects).values({ jobId: job.id, attempt: job.attempt })),
+    });
+    await worker.start();
+    const { id } = await queue.enqueueNow(room.db, "report", { reportId: "r1" });
+
+    await room.spy.next("job.done");
+
+    expect(
+      await room.rows(
+        `select effects.xmin::text = queue_jobs.xmin::text as together, result
+         from effects join queue_jobs on queue_jobs.id = job_id where job_id = $1`,
+        [id],
+      ),
+    ).toEqual([{ together: true, result: null }]);
+  });
+
   test("writes nothing when its effect throws, and the next attempt may succeed", async () => {
     await using worker = workerWith({
       report: async ({ payload, job, commit }) => {

@@ -37,6 +37,22 @@ describe("createWorker says what is wrong with its options", () => {
     ["a URL for db", { queue, handlers, db: "postgres://" }, "got string"],
     ["a bare pool for db", { queue, handlers, db: new pg.Pool() }, "such as drizzle(pool)"],
     ["no handlers", { queue, db }, "createWorker(): handlers must be an object"],
+    [
+      "an empty registry",
+      { queue: createQueue({ jobs: {} }), db, handlers: {} },
+      "createWorker(): queue.jobs must be a registry of at least one job",
+    ],
+    [
+      "a handler for no job",
+      { queue, db, handlers: { ...handlers, other: () => {} } },
+      'handlers: "other" is not a job of the registry',
+    ],
+    ["null for the queues", { queue, db, handlers, queues: null }, "queues must be a list"],
+    [
+      "null for the instrumentation",
+      { queue, db, handlers, instrumentation: null },
+      "createWorker(): instrumentation.event must be a function",
+    ],
     ["a misspelt option", { queue, db, handlers, concurency: 3 }, 'unknown option "concurency"'],
   ])("%s", (_, options, message) => {
     expect(create(options)).toThrow(
@@ -58,6 +74,49 @@ describe("createWorker says what is wrong with its options", () => {
       }),
     );
   });
+});
+
+describe("with handlers that workers share", () => {
+  const shared = createQueue({
+    jobs: defineJobs({
+      a: defineJob({ payload: z.object({}) }),
+      b: defineJob({ payload: z.object({}) }),
+    }),
+  });
+
+  test("a worker that serves some jobs only leaves the other handlers aside", () => {
+    const all = { a: () => {}, b: () => {} };
+    expect(createWorker({ queue: shared, db, only: ["a"], handlers: all }).id).toBeTypeOf("string");
+  });
+
+  test("a name that the registry does not know is refused all the same", () => {
+    const all = { a: () => {}, b: () => {}, toString: () => {} };
+    expect(() => createWorker({ queue: shared, db, only: ["a"], handlers: all })).toThrow(
+      expect.objectContaining({
+        code: "INVALID_OPTION",
+        message: expect.stringContaining('"toString" is not a job of the registry') as string,
+      }),
+    );
+  });
+});
+
+describe("stop", () => {
+  const worker = createWorker({ queue, db, handlers });
+  const stop = worker.stop as (...given: unknown[]) => Promise<unknown>;
+
+  test.each([["SIGTERM", 15], [0], [undefined]])(
+    "takes %j, as a listener is called, for no options",
+    async (...given) => {
+      expect(await stop(...given)).toEqual({ released: 0, abandoned: [] });
+    },
+  );
+
+  test.each([[null], [{ gracePeriodMs: -1 }], [{ gracePeriodMs: "5" }], [{ grace: 5 }]])(
+    "rejects with %j, and does not throw",
+    async (given) => {
+      await expect(stop(given)).rejects.toMatchObject({ code: "INVALID_OPTION" });
+    },
+  );
 });
 
 describe("missing tables", () => {

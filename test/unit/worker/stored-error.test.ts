@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { FailJob } from "../../../src/errors.js";
 import { attemptEventError, eventError } from "../../../src/instrumentation/instrumentation.js";
 import { errorLine, storedError } from "../../../src/worker/stored-error.js";
 
@@ -45,6 +46,22 @@ describe("any thrown value becomes text that can be stored", () => {
     expect(typeof eventError(thrown).message).toBe("string");
     expect(attemptEventError(thrown)).toMatchObject(eventError(thrown));
   });
+});
+
+test.each<[Error, string]>([
+  [new FailJob(), "FailJob"],
+  [new TypeError(), "TypeError"],
+  [Object.assign(new Error(""), { code: "ENOENT" }), "ENOENT"],
+])("an error without a message is an error all the same: %s", (error, line) => {
+  const stored = storedError(error);
+  expect(stored).toMatchObject({ name: error.name, message: "" });
+  expect(stored.stack).toContain("stored-error.test.ts");
+  expect(errorLine(stored)).toBe(line);
+});
+
+test("an empty name is Error, and an empty code or stack is none", () => {
+  const stored = storedError({ name: "", code: "", stack: "", message: "m" });
+  expect(stored).toEqual({ name: "Error", code: null, stack: null, message: "m" });
 });
 
 test("NUL and lone surrogates, which PostgreSQL refuses, are replaced", () => {
