@@ -44,7 +44,7 @@ export function createPruning(options: PruningOptions): Pruning {
 
   /** Where the database refuses some, the others go half by half. */
   const remove = async (rows: readonly OldRow[]): Promise<void> => {
-    const parts = [rows.map(({ id }) => id)];
+    const parts = rows.length === 0 ? [] : [rows.map(({ id }) => id)];
     let refused = 0;
     for (let part = parts.pop(); part !== undefined; part = parts.pop()) {
       try {

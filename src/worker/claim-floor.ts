@@ -55,8 +55,8 @@ export function createClaimFloors(queues: readonly string[]): ClaimFloors {
       for (const [index, pair] of pairs.entries()) {
         const key = keyOf(pair.queue, pair.priority);
         const tip = tips.get(key);
-        const reached =
-          !answer.isFull || isSearched(pair, index) ? present : tip && lower(tip, present);
+        const isDone = !answer.isFull || isSearched(pair, index);
+        const reached = isDone ? present : tip === undefined ? undefined : lower(tip, present);
         const floor = floors.get(key);
         if (reached !== undefined && (floor === undefined || isAbove(reached, floor)))
           floors.set(key, reached);

@@ -5,8 +5,9 @@ import type { SettleAndClaim, SettleAndClaimAnswer } from "../queries/settle-and
 import type { Alarm } from "./alarm.js";
 import type { ClaimPlan } from "./claim-plan.js";
 import type { ClaimRoom } from "./claim-room.js";
-import { jittered, monotonicMs } from "./clock.js";
+import { monotonicMs } from "./clock.js";
 import { mayHaveBeenSent } from "./connection.js";
+import { createRetryPause } from "./retry-pause.js";
 import type { SettleBatch, SettleBuffer } from "./settle-buffer.js";
 import { createSettleLane } from "./settle-lane.js";
 import { isAnswered } from "./sql-errors.js";
@@ -48,17 +49,16 @@ export interface ClaimLoop {
   end(): void;
 }
 
-/** The first wait after an error, in milliseconds; it doubles with each further one. */
-const FIRST_RETRY_MS = 50;
-const MAX_RETRY_MS = 2_000;
+/** After statements that errored. */
+const PAUSE = { firstMs: 50, maxMs: 2_000 };
 
 /** Creates the loop that claims and settles. */
 export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
   const { alarm, plan, settles, sendBeside, emit } = options;
   let isOver = false;
   let isFinishing = false;
-  let failures = 0;
-  let notBeforeMs = 0;
+  const pause = createRetryPause(PAUSE);
+  const strayPause = createRetryPause(PAUSE);
   let strays: Strays | undefined;
   let isClaiming = false;
   /** The earliest due time among jobs that were queued again since the last claim was sent. */
@@ -96,10 +96,7 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
   };
 
   const fail = (what: string, error: unknown): void => {
-    failures += 1;
-    const retryInMs = pauseAfter(failures);
-    notBeforeMs = monotonicMs() + retryInMs;
-    report(what, error, retryInMs);
+    report(what, error, pause.errored());
   };
 
   const claimErrored = (request: ClaimRequest, error: unknown, sentAtMs: number): void => {
@@ -113,7 +110,7 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
     const sentAtMs = monotonicMs();
     try {
       const answer = await options.send({ items: batch.map(({ item }) => item), request });
-      failures = 0;
+      pause.succeeded();
       succeed(batch, request, answer, sentAtMs);
     } catch (error) {
       if (request !== undefined) claimErrored(request, error, sentAtMs);
@@ -122,17 +119,18 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
     }
   };
 
-  /** Outcomes do not wait for it to work: a search that takes long is followed by as long a pause. */
+  /** Outcomes do not wait for it to work: a search that the server gives up for its length is followed by as long a pause. */
   const tidy = async (lost: Strays): Promise<void> => {
     const sentAtMs = monotonicMs();
     try {
       await options.releaseStrays(lost.pairs, lost.asked);
       strays = undefined;
+      strayPause.succeeded();
     } catch (error) {
       const nowMs = monotonicMs();
-      const tries = lost.tries + 1;
-      const retryInMs = Math.max(pauseAfter(tries), nowMs - sentAtMs);
-      strays = { ...lost, tries, notBeforeMs: nowMs + retryInMs };
+      const refusedAfterMs = isAnswered(error) ? nowMs - sentAtMs : 0;
+      const retryInMs = Math.max(strayPause.errored(), refusedAfterMs);
+      strays = { ...lost, notBeforeMs: nowMs + retryInMs };
       report("release strays", error, retryInMs);
     }
   };
@@ -228,7 +226,7 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
   /** One statement, or a sleep until there is one to send. */
   const step = async (): Promise<void> => {
     const nowMs = monotonicMs();
-    if (nowMs < notBeforeMs) return alarm.sleep(notBeforeMs - nowMs);
+    if (nowMs < pause.untilMs()) return alarm.sleep(pause.untilMs() - nowMs);
     const lost = dueStrays(nowMs);
     if (lost !== undefined) return tidy(lost);
     const present = room();
@@ -270,8 +268,7 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
 interface Strays {
   readonly pairs: readonly ClaimPair[];
   readonly asked: number;
-  /** How often they were looked for in vain, and when they are looked for again. */
-  readonly tries: number;
+  /** When they are looked for. */
   readonly notBeforeMs: number;
   /** When the last of their leases has run out. */
   readonly untilMs: number;
@@ -281,14 +278,10 @@ function straysOf(request: ClaimRequest, nowMs: number, others: Strays | undefin
   return {
     pairs: [...(others?.pairs ?? []), ...whereClaimed(request)],
     asked: (others?.asked ?? 0) + request.free + request.ahead,
-    tries: 0,
     notBeforeMs: nowMs,
     untilMs: nowMs + Math.max(request.leaseMs, ...Object.values(request.leaseMsByName)),
   };
 }
-
-const pauseAfter = (failures: number): number =>
-  jittered(Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** (failures - 1)));
 
 /** Where the jobs of a claim may be: those of a sweep also below the floors. */
 function whereClaimed({ pairs, sweep }: ClaimRequest): readonly ClaimPair[] {

@@ -74,8 +74,11 @@ export function createCommit(options: CommitOptions): CommitJob {
     } catch (error) {
       // Once the guard has held, only COMMIT was left: without an answer it may have been carried out.
       if (transactionId === undefined || isAnswered(error)) held.commit = "none";
-      else await resolve(options.own, held, transactionId);
-      if (heldCommit(held) === "committed") return result;
+      else {
+        held.commit = "unknown";
+        held.commit = await fateOf(options.own, held, transactionId);
+      }
+      if (held.commit === "committed") return result;
       throw error;
     } finally {
       unwatch();
@@ -102,9 +105,6 @@ async function isTransactionOver(
   const { doing, forMs } = await backendState(own, backend);
   return doing === "gone" || (doing === "receiving" && forMs > leaseMs);
 }
-
-/** Read through a function: the compiler would keep what it saw assigned before the await. */
-const heldCommit = (held: HeldJob): HeldJob["commit"] => held.commit;
 
 function refuseWhenOver(held: HeldJob): void {
   if (held.commit !== "none") {
@@ -155,16 +155,20 @@ async function complete(
 }
 
 /** Asks what became of the transaction, until the server knows or the lease has run out; once in any case. */
-async function resolve(own: Executor, held: HeldJob, transactionId: string): Promise<void> {
-  held.commit = "unknown";
+async function fateOf(
+  own: Executor,
+  held: HeldJob,
+  transactionId: string,
+): Promise<HeldJob["commit"]> {
   do {
     const status = await statusOrError(own, transactionId);
-    if (status === "committed") held.commit = "committed";
-    if (status === "aborted") held.commit = "none";
-    if (status === "committed" || status === "aborted" || status === "unknown") return;
+    if (status === "committed") return "committed";
+    if (status === "aborted") return "none";
+    if (status === "unknown") break;
     // Not a reason for the process to go on, once its worker was stopped.
     await new Promise((done) => setTimeout(done, jittered(100)).unref());
   } while (monotonicMs() < leaseEndMs(held));
+  return "unknown";
 }
 
 async function statusOrError(

@@ -1,7 +1,8 @@
 import type { QueueEvent } from "../instrumentation/instrumentation.js";
 import type { LeaseToRenew, RenewAnswer } from "../queries/renew-leases.js";
-import { after, jittered, monotonicMs } from "./clock.js";
+import { after, monotonicMs } from "./clock.js";
 import type { HeldJob } from "./held-job.js";
+import { createRetryPause } from "./retry-pause.js";
 
 /**
  * Invariant: a job that this worker believes to hold has a lease that the
@@ -19,8 +20,8 @@ const TICK_MS = 50;
 const RENEW_SHARE = 1 / 3;
 /** What is renewed anyhow takes along what has passed this share. */
 const JOIN_SHARE = 1 / 6;
-/** The longest wait after a renewal that errored; the first is two ticks, and it doubles. */
-const MAX_RETRY_MS = 1_000;
+/** After renewals that errored. */
+const PAUSE = { firstMs: 2 * TICK_MS, maxMs: 1_000 };
 /** The most leases in one statement; those that are nearest to their end go first. */
 const MAX_RENEWALS = 1_000;
 /** A turn of the event loop that is this late is worth an event. */
@@ -54,8 +55,7 @@ export function createLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
   let callOff: (() => void) | undefined;
   let isStopped = false;
   let isRenewing = false;
-  let failures = 0;
-  let notBeforeMs = 0;
+  const pause = createRetryPause(PAUSE);
   let dueMs = 0;
 
   /** Ends what has run out of time; tells how much of its lease is used up. */
@@ -90,7 +90,7 @@ export function createLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
     const used = [...options.held()].map((held) => ({ held, share: inspect(held, nowMs) }));
     options.onTick(nowMs);
     const isDue = used.some(({ held, share }) => held.phase !== "over" && share >= RENEW_SHARE);
-    if (!isDue || isRenewing || nowMs < notBeforeMs) return;
+    if (!isDue || isRenewing || nowMs < pause.untilMs()) return;
     const ageing = used
       .filter(({ held, share }) => held.phase !== "over" && share >= JOIN_SHARE)
       .toSorted((a, b) => b.share - a.share)
@@ -109,15 +109,12 @@ export function createLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
           leaseMs: definition.leaseMs,
         })),
       );
-      failures = 0;
+      pause.succeeded();
       for (const held of ageing) apply(held, answers.get(held.job.id), sentAtMs);
       const busy = [...answers.values()].filter((answer) => answer === "busy").length;
       emit?.({ type: "leases.renewed", count: ageing.length - busy, busy });
     } catch (error) {
-      failures += 1;
-      const retryInMs = jittered(Math.min(MAX_RETRY_MS, TICK_MS * 2 ** failures));
-      notBeforeMs = monotonicMs() + retryInMs;
-      options.onError(error, retryInMs);
+      options.onError(error, pause.errored());
     } finally {
       isRenewing = false;
       // There may be more than one statement takes, and some of them cannot wait for a tick each.

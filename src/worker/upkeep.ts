@@ -58,11 +58,13 @@ export function createUpkeep(options: UpkeepOptions): Upkeep {
 
   const run = async (): Promise<void> => {
     await alarm.sleep(jittered(FIRST_MS, 9));
-    while (!isStopped) {
-      const nextMs = jittered(INTERVAL_MS);
-      for (const each of prunings)
-        await each.pass().catch((error: unknown) => options.onError(error, nextMs));
-      await alarm.sleep(nextMs);
+    for (let pauseMs = 0; ; pauseMs = INTERVAL_MS / prunings.length) {
+      for (const each of prunings) {
+        await each.pass().catch((error: unknown) => options.onError(error, INTERVAL_MS));
+        // By turns, not all at once: a worker that has nothing to do is to be seen doing nothing.
+        if (!isStopped) await alarm.sleep(jittered(pauseMs));
+        if (isStopped) return;
+      }
     }
   };
 

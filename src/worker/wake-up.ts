@@ -1,8 +1,9 @@
 import type { Executor } from "../queries/executor.js";
 import type { WorkerRegistration } from "../queries/register-worker.js";
-import { after, jittered, monotonicMs } from "./clock.js";
+import { after, monotonicMs } from "./clock.js";
 import type { Connection } from "./connection.js";
 import { withDeadline } from "./deadline.js";
+import { createRetryPause } from "./retry-pause.js";
 
 /** Being woken by an enqueue, as far as that is worth it; polling goes on behind it. */
 export interface WakeUp {
@@ -37,7 +38,7 @@ const SECOND_MS = 1_000;
 const PING_MS = 10_000;
 /** How long after the flag went on a transaction that did not see it may still commit, in milliseconds. */
 const COMMIT_LAG_MS = 1_000;
-const MAX_RETRY_MS = 2_000;
+const PAUSE = { firstMs: 500, maxMs: 2_000 };
 
 /** Creates the wake-up of one worker. */
 export function createWakeUp(options: WakeUpOptions): WakeUp {
@@ -47,8 +48,7 @@ export function createWakeUp(options: WakeUpOptions): WakeUp {
   let isWaiting = false;
   let waitingSinceMs = Number.NEGATIVE_INFINITY;
   let lastPingMs = Number.NEGATIVE_INFINITY;
-  let failures = 0;
-  let retryAtMs = 0;
+  const pause = createRetryPause(PAUSE);
   let isBusy = false;
   let callOff: (() => void) | undefined;
 
@@ -85,20 +85,18 @@ export function createWakeUp(options: WakeUpOptions): WakeUp {
     if (isNew || waits !== isWaiting || monotonicMs() - lastPingMs >= PING_MS) await write(waits);
     // What was sent while nobody listened, or committed while no notification was asked for, is not told again.
     if (isNew || isRaised) options.onWake();
-    failures = 0;
+    pause.succeeded();
   };
 
   const everySecond = (): void => {
     callOff = after(SECOND_MS, everySecond);
-    if (isBusy || monotonicMs() < retryAtMs) return;
+    if (isBusy || monotonicMs() < pause.untilMs()) return;
     isBusy = true;
     look()
       .catch((error: unknown) => {
         isListening = false;
         isWaiting = false;
-        failures += 1;
-        const retryInMs = jittered(Math.min(MAX_RETRY_MS, 250 * 2 ** Math.min(failures, 10)));
-        retryAtMs = monotonicMs() + retryInMs;
+        const retryInMs = pause.errored();
         if (!isStopped) options.onError(error, retryInMs);
       })
       .finally(() => {

@@ -20,6 +20,7 @@ function table(options: { rows: number; held?: readonly number[]; rowMs?: number
       return found.map((id): OldRow => ({ id, atUs: id }));
     },
     async remove(ids) {
+      expect(ids).not.toEqual([]);
       deletes.push(ids);
       state.nowMs += ids.length * rowMs;
       if (state.error !== undefined) throw state.error;
