@@ -1,5 +1,5 @@
 import type { IdleWorker } from "../../fleet/watch-idle.js";
-import type { RestEntry } from "../../ledger/entries.js";
+import type { AttemptEntry, RestEntry } from "../../ledger/entries.js";
 import type { Ledger } from "../../ledger/read-ledger.js";
 import { inquire, type Verdict } from "../verdict.js";
 
@@ -14,17 +14,17 @@ const STATEMENTS_A_MINUTE = 70;
 const SLACK = 6;
 
 /**
- * A worker at rest has 3 sockets, 3 or 4 timers, 7 timer objects with Node's own,
- * about 50 promises and up to 14 signals, after 300 attempts as after 1,700. The
- * bounds leave room for a connection that is being made, and for what a later Node
+ * A worker at rest has 3 sockets, 3 or 4 timers, 7 timer objects with Node's own, about
+ * 50 promises, and a signal for each handler that never ended, after 300 attempts as after 4,500.
+ * The bounds leave room for a connection that is being made, and for what a later Node
  * keeps; one object per job is beyond them after a hundred jobs.
  */
 const MOST_RESOURCES: Readonly<Record<string, number>> = { TCPSocketWrap: 6, Timeout: 10 };
-const MOST_OBJECTS: Readonly<Record<string, number>> = {
-  AbortSignal: 60,
+const mostObjects = (stuck: number): Readonly<Record<string, number>> => ({
+  AbortSignal: 10 + stuck,
   Promise: 130,
   Timeout: 60,
-};
+});
 
 /**
  * What a heap gains by working at all: compiled code, prepared statements, pools,
@@ -44,11 +44,23 @@ export function idlenessIsCheap({ facts, attempts }: Ledger): Verdict {
   const rests = new Map(
     attempts.flatMap((entry) => (entry.what === "rest" ? [[entry.who, entry] as const] : [])),
   );
+  const stuck = new Map(attempts.flatMap(stuckHandlers));
   for (const worker of facts.idle) {
-    for (const wrong of [...wrongSent(worker), ...wrongLeft(worker.who, rests.get(worker.who))])
+    const { who } = worker;
+    for (const wrong of [
+      ...wrongSent(worker),
+      ...wrongLeft(who, rests.get(who), stuck.get(who) ?? 0),
+    ])
       inquiry.look(wrong);
   }
   return inquiry.verdict();
+}
+
+/** How many handlers of a process go on after their abort, as its last event of that kind told. */
+function stuckHandlers(entry: AttemptEntry): (readonly [string, number])[] {
+  if (entry.what !== "event") return [];
+  const { type, stuck } = entry.event as { readonly type?: unknown; readonly stuck?: unknown };
+  return type === "handler.stuck" ? [[entry.who, Number(stuck)]] : [];
 }
 
 type Found = readonly (string | false)[];
@@ -64,7 +76,7 @@ function wrongSent({ who, spanMs, statements, onJobs, byLabel }: IdleWorker): Fo
   ];
 }
 
-function wrongLeft(who: string, rest: RestEntry | undefined): Found {
+function wrongLeft(who: string, rest: RestEntry | undefined, stuck: number): Found {
   if (rest === undefined) return [`${who} did not tell what is left in it`];
   const { starts, heapBytes, firstHeapBytes, resources, objects } = rest;
   const after = `after ${starts} attempts`;
@@ -79,7 +91,7 @@ function wrongLeft(who: string, rest: RestEntry | undefined): Found {
   const gained = heapBytes - firstHeapBytes;
   return [
     ...tooMany(resources, MOST_RESOURCES),
-    ...tooMany(objects, MOST_OBJECTS),
+    ...tooMany(objects, mostObjects(stuck)),
     gained > WARM_UP_BYTES + starts * BYTES_PER_JOB &&
       `${who} keeps ${gained} bytes more than at its start ${after}`,
   ];
