@@ -75,7 +75,7 @@ export const oldJobs = (tables: TableNames, outcome: JobOutcome, olderThanMs: nu
       name: "jobs",
       table: "{jobs}",
       at: "finished_at",
-      isOld: `outcome = $outcome and finished_at <= statement_timestamp() - $older_than_ms::float8 * interval '1 millisecond'`,
+      isOld: `outcome = $outcome::text and finished_at <= statement_timestamp() - $older_than_ms::float8 * interval '1 millisecond'`,
     },
     tables,
     { outcome, older_than_ms: olderThanMs },

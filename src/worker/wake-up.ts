@@ -81,10 +81,11 @@ export function createWakeUp(options: WakeUpOptions): WakeUp {
     const isNew = !isListening || !connection.isListening();
     if (isNew) await listen();
     const waits = options.wantsNotifications();
-    const isRaised = waits && !isWaiting;
-    if (isNew || waits !== isWaiting || monotonicMs() - lastPingMs >= PING_MS) await write(waits);
-    // What was sent while nobody listened, or committed while no notification was asked for, is not told again.
-    if (isNew || isRaised) options.onWake();
+    const isTurned = waits !== isWaiting;
+    if (isNew || isTurned || monotonicMs() - lastPingMs >= PING_MS) await write(waits);
+    // What was sent while nobody listened, or committed while no notification was asked for, is not told
+    // again; and who is not notified any more is to poll closely from now on.
+    if (isNew || isTurned) options.onWake();
     pause.succeeded();
   };
 
