@@ -10,7 +10,7 @@ import { mayHaveBeenSent } from "./connection.js";
 import { createRetryPause } from "./retry-pause.js";
 import type { SettleBatch, SettleBuffer } from "./settle-buffer.js";
 import { createSettleLane } from "./settle-lane.js";
-import { isAnswered } from "./sql-errors.js";
+import { isAnswered, isTooLong } from "./sql-errors.js";
 
 /**
  * Invariant: of each worker one claim is under way at a time, and on the
@@ -102,7 +102,7 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
   const claimErrored = (request: ClaimRequest, error: unknown, sentAtMs: number): void => {
     const nowMs = monotonicMs();
     const isRefused = isAnswered(error);
-    plan.forget(request, { nowMs, refusedAfterMs: isRefused ? nowMs - sentAtMs : undefined });
+    plan.forget(request, { nowMs, isRefused, tookMs: gaveUpAfterMs(error, nowMs - sentAtMs) });
     if (mayHaveBeenSent(error) && !isRefused) strays = straysOf(request, nowMs, strays);
   };
 
@@ -128,8 +128,7 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
       strayPause.succeeded();
     } catch (error) {
       const nowMs = monotonicMs();
-      const refusedAfterMs = isAnswered(error) ? nowMs - sentAtMs : 0;
-      const retryInMs = Math.max(strayPause.errored(), refusedAfterMs);
+      const retryInMs = Math.max(strayPause.errored(), gaveUpAfterMs(error, nowMs - sentAtMs));
       strays = { ...lost, notBeforeMs: nowMs + retryInMs };
       report("release strays", error, retryInMs);
     }
@@ -282,6 +281,9 @@ function straysOf(request: ClaimRequest, nowMs: number, others: Strays | undefin
     untilMs: nowMs + Math.max(request.leaseMs, ...Object.values(request.leaseMsByName)),
   };
 }
+
+/** How long the server worked on a statement until it gave it up for its length; 0 for whatever else went wrong. */
+const gaveUpAfterMs = (error: unknown, sinceMs: number): number => (isTooLong(error) ? sinceMs : 0);
 
 /** Where the jobs of a claim may be: those of a sweep also below the floors. */
 function whereClaimed({ pairs, sweep }: ClaimRequest): readonly ClaimPair[] {

@@ -19,6 +19,9 @@ export function isDataError(error: unknown): boolean {
   return /^(21|22|23|27|38|39|44|54|[689]|7[^2]|[I-WYZ])/.test(sqlState(error) ?? "");
 }
 
+/** The server gave a statement up for its length, or was told to. */
+export const isTooLong = (error: unknown): boolean => sqlState(error) === "57014";
+
 /** Somebody held a lock that the statement could not skip for longer than the session waits. */
 export const isLockTimeout = (error: unknown): boolean => sqlState(error) === "55P03";
 

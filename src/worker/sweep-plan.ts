@@ -33,8 +33,10 @@ export interface SweepPlan {
 /** How a claim errored. */
 export interface ClaimError {
   readonly nowMs: number;
-  /** How long the server took to refuse it, in milliseconds; undefined where the server was not heard. */
-  readonly refusedAfterMs: number | undefined;
+  /** Whether the server said so; else it was not heard. */
+  readonly isRefused: boolean;
+  /** How long the server had worked when it gave the claim up for its length, in milliseconds; else 0. */
+  readonly tookMs: number;
 }
 
 /** How far back a near sweep looks: most late commits are found there at little cost. */
@@ -134,8 +136,8 @@ export function createSweepPlan(options: SweepPlanOptions): SweepPlan {
   };
 
   /** It would be refused again, for its length or for a row that it meets: plain claims are not to wait for that. */
-  const restOfRefused = (sweep: Sweep, nowMs: number, refusedAfterMs: number): void => {
-    const restedMs = nowMs + Math.max(refusedAfterMs * REST, options.intervalMs);
+  const restOfRefused = (sweep: Sweep, { nowMs, tookMs }: ClaimError): void => {
+    const restedMs = nowMs + Math.max(tookMs * REST, options.intervalMs);
     goesOn = false;
     passedPriority = undefined;
     if (sweep.reachMs !== null) nextNearMs = restedMs;
@@ -195,12 +197,11 @@ export function createSweepPlan(options: SweepPlanOptions): SweepPlan {
       if (isBeside(request.sweep)) beside = undefined;
     },
     forget(sweep, error) {
-      if (sweep !== undefined && error.refusedAfterMs !== undefined)
-        restOfRefused(sweep, error.nowMs, error.refusedAfterMs);
+      if (sweep !== undefined && error.isRefused) restOfRefused(sweep, error);
       if (!isBeside(sweep)) return;
       beside = undefined;
       // Where nobody was heard, the next one does not depend on the listening connection, which may be what failed.
-      farTookMs = error.refusedAfterMs ?? 0;
+      farTookMs = error.tookMs;
     },
     wake() {
       isWoken = true;

@@ -1,35 +1,18 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import type { ClaimRequest } from "../../src/queries/claim-request.js";
 import type { ClaimAnswer } from "../../src/queries/claimed-row.js";
-import type { Executor, Row } from "../../src/queries/executor.js";
-import { settleAndClaim } from "../../src/queries/settle-and-claim.js";
-import { tableNames } from "../../src/schema/table-names.js";
-import { createClaimFloors } from "../../src/worker/claim-floor.js";
-import { claimRequest } from "../support/claims.js";
-import { createDatabase, type TestDatabase } from "../support/database.js";
+import type { TestDatabase } from "../support/database.js";
+import { type ClaimsFixture, openClaimsFixture } from "./claims-fixture.js";
 
 let database: TestDatabase;
-let executor: Executor;
-const run = settleAndClaim(tableNames());
+let claim: ClaimsFixture["claim"];
 
 beforeAll(async () => {
-  database = await createDatabase();
-  executor = {
-    run: async ({ text, values }) => (await database.pool.query<Row>(text, [...values])).rows,
-  };
+  const fixture = await openClaimsFixture();
+  database = fixture.database;
+  claim = (change) => fixture.claim({ peeks: true, ...change });
 });
 afterAll(() => database.drop());
 beforeEach(() => database.pool.query("truncate queue_jobs"));
-
-async function claim(change: Partial<ClaimRequest> = {}): Promise<ClaimAnswer> {
-  const pairs = createClaimFloors(["default"]).nextPairs();
-  const { claim: answer } = await run(executor, {
-    items: [],
-    request: claimRequest({ pairs, peeks: true, ...change }),
-  });
-  if (answer === undefined) throw new Error("A claim was asked for and not answered.");
-  return answer;
-}
 
 interface Seed {
   readonly dueInSeconds: number;

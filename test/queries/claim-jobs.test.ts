@@ -1,38 +1,17 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import type { ClaimRequest } from "../../src/queries/claim-request.js";
-import type { ClaimAnswer } from "../../src/queries/claimed-row.js";
-import type { Executor, Row } from "../../src/queries/executor.js";
-import { settleAndClaim } from "../../src/queries/settle-and-claim.js";
 import { tableNames } from "../../src/schema/table-names.js";
 import { createClaimFloors } from "../../src/worker/claim-floor.js";
-import { claimRequest } from "../support/claims.js";
-import { createDatabase, type TestDatabase } from "../support/database.js";
+import type { TestDatabase } from "../support/database.js";
+import { type ClaimsFixture, openClaimsFixture } from "./claims-fixture.js";
 
 let database: TestDatabase;
-let executor: Executor;
-const run = settleAndClaim(tableNames());
+let claim: ClaimsFixture["claim"];
 
 beforeAll(async () => {
-  database = await createDatabase();
-  executor = {
-    run: async ({ text, values }) => (await database.pool.query<Row>(text, [...values])).rows,
-  };
+  ({ database, claim } = await openClaimsFixture());
 });
 afterAll(() => database.drop());
 beforeEach(() => database.pool.query("truncate queue_jobs"));
-
-const request = (change: Partial<ClaimRequest> = {}): ClaimRequest =>
-  claimRequest({
-    workerId: "worker-1",
-    pairs: createClaimFloors(["default"]).nextPairs(),
-    ...change,
-  });
-
-async function claim(change: Partial<ClaimRequest> = {}): Promise<ClaimAnswer> {
-  const { claim: answer } = await run(executor, { items: [], request: request(change) });
-  if (answer === undefined) throw new Error("A claim was asked for and not answered.");
-  return answer;
-}
 
 /** Inserts jobs that have been due for `ageSeconds`. */
 async function seed(count: number, ageSeconds: number, columns = "", values = ""): Promise<void> {
@@ -213,7 +192,9 @@ describe("a sweep", () => {
     await seed(3, 5, ...expired);
     // They are looked for below the floor: above it a whole backlog would be walked for each.
     const floor = { atUs: Date.now() * 1_000, id: 0 };
-    const pairs = request().pairs.map((pair) => ({ ...pair, floor }));
+    const pairs = createClaimFloors(["default"])
+      .nextPairs()
+      .map((pair) => ({ ...pair, floor }));
     const { jobs } = await claim({ pairs, sweep: far });
     expect(jobs.filter((job) => job.expiredLeases === 2)).toHaveLength(1);
     expect(jobs.filter((job) => job.expiredLeases === 1)).toHaveLength(3);
@@ -225,7 +206,9 @@ describe("a sweep", () => {
     await seed(1, 50, `${expired[0]}, expired_leases`, `${expired[1]}, 1`);
     await seed(9, 40);
     const floor = { atUs: Date.now() * 1_000, id: 0 };
-    const pairs = request().pairs.map((pair) => ({ ...pair, floor }));
+    const pairs = createClaimFloors(["default"])
+      .nextPairs()
+      .map((pair) => ({ ...pair, floor }));
     const { jobs } = await claim({ pairs, free: 1, ahead: 4, sweep: far });
     expect(jobs.filter((job) => job.expiredLeases === 2)).toHaveLength(1);
     expect(jobs).toHaveLength(5);
@@ -236,7 +219,9 @@ describe("a sweep", () => {
     await seed(4, 40);
     await seed(1, 45, ", attempts", ", 1");
     const floor = { atUs: (Date.now() - 47_000) * 1_000, id: 0 };
-    const pairs = request().pairs.map((pair) => ({ ...pair, floor }));
+    const pairs = createClaimFloors(["default"])
+      .nextPairs()
+      .map((pair) => ({ ...pair, floor }));
     const { jobs, passedOver } = await claim({ pairs, free: 1, ahead: 10, sweep: far });
     expect(jobs.filter((job) => job.isRecovered)).toHaveLength(1);
     const [first] = await places("where lease_until < statement_timestamp()");
@@ -286,7 +271,9 @@ describe("a sweep", () => {
   test("finds below the floor what committed late", async () => {
     await seed(3, 5);
     const floor = { atUs: Date.now() * 1_000, id: 0 };
-    const pairs = request().pairs.map((pair) => ({ ...pair, floor }));
+    const pairs = createClaimFloors(["default"])
+      .nextPairs()
+      .map((pair) => ({ ...pair, floor }));
     expect((await claim({ pairs })).jobs).toEqual([]);
     expect((await claim({ pairs, sweep: near })).jobs).toHaveLength(3);
   });

@@ -376,7 +376,7 @@ test("a far sweep beside that errors does not pause the claims", async () => {
   const { loop } = createLoop(request, {
     plan: {
       ...planWithSweep(far),
-      forget: (asked, { refusedAfterMs }) => void forgotten.push([asked, typeof refusedAfterMs]),
+      forget: (asked, { isRefused }) => void forgotten.push([asked, isRefused]),
     },
     async send() {
       claims += 1;
@@ -390,6 +390,6 @@ test("a far sweep beside that errors does not pause the claims", async () => {
   await loop.run();
   // Less than the first pause after an error.
   expect(performance.now() - startedMs).toBeLessThan(50);
-  expect(forgotten).toEqual([[far, "number"]]);
+  expect(forgotten).toEqual([[far, true]]);
   expect(events).toMatchObject([{ type: "statement.errored", statement: "claim", retryInMs: 0 }]);
 });

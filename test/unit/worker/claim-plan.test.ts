@@ -130,7 +130,7 @@ describe("a far sweep after one that took the server long", () => {
 
   test("is sent like any claim after one that errored: it may be the other connection that cannot be made", () => {
     const { plan, far } = planWithSweep();
-    plan.forget(far, { nowMs: 80_000, refusedAfterMs: undefined });
+    plan.forget(far, { nowMs: 80_000, isRefused: false, tookMs: 0 });
     const again = plan.next(80_100, room);
     expect(again).toMatchObject({ sweep: { reachMs: null }, free: 10 });
     expect(again && plan.isBeside(again)).toBe(false);
@@ -237,7 +237,7 @@ describe("a plan of a worker that always finds more jobs than it has slots for",
 });
 
 describe("a sweep that the server refuses", () => {
-  const refused = (nowMs: number, refusedAfterMs: number) => ({ nowMs, refusedAfterMs });
+  const refused = (nowMs: number, tookMs: number) => ({ nowMs, isRefused: true, tookMs });
 
   test("far: rests as if it had been answered, and plain claims and near sweeps go on", () => {
     const plan = createPlan();
@@ -271,7 +271,7 @@ describe("a sweep that the server refuses", () => {
   test("is looked for again at once where the server was not heard", () => {
     const plan = createPlan();
     const far = plan.next(0, room);
-    plan.forget(far ?? claimRequest(), { nowMs: 5, refusedAfterMs: undefined });
+    plan.forget(far ?? claimRequest(), { nowMs: 5, isRefused: false, tookMs: 0 });
     expect(claim(plan, 10)).toBeNull();
   });
 });
