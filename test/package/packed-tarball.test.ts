@@ -1,4 +1,4 @@
-import { rmSync } from "node:fs";
+import { readFileSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createDatabase } from "../support/database.js";
@@ -11,11 +11,25 @@ import {
 
 const clean = { code: 0, output: "" };
 
+interface Manifest {
+  readonly dependencies?: Readonly<Record<string, string>>;
+  readonly peerDependencies?: Readonly<Record<string, string>>;
+}
+const manifest = (path: string): Manifest =>
+  JSON.parse(readFileSync(new URL(`../../${path}`, import.meta.url), "utf8"));
+
 let tarball: string;
 beforeAll(() => {
   tarball = packTarball();
 }, 120_000);
 afterAll(() => rmSync(dirname(tarball), { recursive: true }));
+
+test("one of the apps has the oldest zod that the package admits", () => {
+  const { peerDependencies } = manifest("package.json");
+  expect(peerDependencies?.["zod"]).toBe(
+    `^${manifest("test/package/drizzle-0.45/package.json").dependencies?.["zod"]}`,
+  );
+});
 
 describe.each(["drizzle-0.45", "drizzle-1.0"])(
   "an app with %s that installs the package",

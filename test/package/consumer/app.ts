@@ -6,7 +6,7 @@ import { eq } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/node-postgres";
 import { createQueue, defineJob, defineJobs, isQueueError, type TxOf } from "drizzle-queue";
 import { type QueueJobRow, queueJobs } from "drizzle-queue/schema";
-import { createWorker } from "drizzle-queue/worker";
+import { createWorker, defineHandlers } from "drizzle-queue/worker";
 import pg from "pg";
 import { z } from "zod";
 
@@ -18,6 +18,8 @@ const jobs = defineJobs({
   }),
 });
 const queue = createQueue({ jobs });
+/** Exported as apps do: the compiler must find a name for every type that its declarations need. */
+export const { enqueue, enqueueMany, enqueueNow } = queue;
 
 const pool = new pg.Pool({ connectionString: process.env["DATABASE_URL"] });
 const db = drizzle({ client: pool });
@@ -47,19 +49,17 @@ let handled: () => void = () => undefined;
 const untilHandled = new Promise<void>((resolve) => {
   handled = resolve;
 });
-const worker = createWorker({
-  queue,
-  db,
-  handlers: {
-    greet: async ({ payload }) => {
-      handled();
-      return { text: payload.polite ? `Good day, ${payload.name}` : payload.name };
-    },
+export const handlers = defineHandlers(queue, db, {
+  greet: async ({ payload }) => {
+    handled();
+    return { text: payload.polite ? `Good day, ${payload.name}` : payload.name };
   },
 });
-await worker.start();
+export const worker = createWorker({ queue, db, handlers });
+export const { start, stop } = worker;
+await start();
 await untilHandled;
-await worker.stop({ gracePeriodMs: 10_000 });
+await stop({ gracePeriodMs: 10_000 });
 
 const rows: QueueJobRow[] = await db.select().from(queueJobs).where(eq(queueJobs.id, first.id));
 await pool.end();
