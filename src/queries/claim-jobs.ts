@@ -69,7 +69,7 @@ const nextDue = `
     ) as next
   ) end`;
 
-const clockColumns = `
+const timeColumns = `
   round(date_part('epoch', statement_timestamp()) * 1000000)::bigint as now_us, ${nextDue} as next_due_us`;
 
 /** Until it has been due for this long, a job that needs a free slot is not reported as passed over. */
@@ -103,7 +103,7 @@ const plainParts = (isOfMany: boolean): string => `
   ${requestedPairs}, ${lease},
   due as materialized (
     select job.*
-    from (select * from request order by place) as request
+    from (select * from request order by turn) as request
     cross join lateral (
       select id, available_at, priority, attempts = 0 and max_attempts > 1 as may_wait
       from {jobs}
@@ -136,7 +136,7 @@ const plainParts = (isOfMany: boolean): string => `
     returning ${claimedColumns}, false as is_recovered
   ),
   claim as (select * from claimed),
-  clock as (select ${clockColumns}, false as swept, ${lookColumns})`;
+  clock as (select ${timeColumns}, false as swept, ${lookColumns})`;
 
 const sweptRow = `
   (available_at, id) > (bound.from_at, bound.from_id) and (available_at, id) <= (bound.to_at, bound.to_id)
@@ -162,17 +162,17 @@ const sweepParts = `
   -- What lies below the floors comes first, for all queues of a priority: these jobs were to start before.
   -- So may those of queues that have none yet. Then what lies above: a backlog may be older than the sweep's reach.
   bound as materialized (
-    select queue, priority, place, true as is_below, true as is_early,
+    select queue, priority, turn, true as is_below, true as is_early,
       reach.from_at, 0 as from_id, floor_at as to_at, floor_id as to_id
     from request join reach on reach.from_at < floor_at
     union all
     -- Where another one sweeps, this is a plain claim, which takes the queues in their turns.
-    select queue, priority, place, false, floor_at = '-infinity' and is_on, floor_at, floor_id, 'infinity', 9223372036854775807
+    select queue, priority, turn, false, floor_at = '-infinity' and is_on, floor_at, floor_id, 'infinity', 9223372036854775807
     from request cross join sweep
   ),
   due as materialized (
     select job.*, bound.is_below
-    from (select * from bound order by priority, is_early desc, place) as bound
+    from (select * from bound order by priority, is_early desc, turn) as bound
     cross join lateral (
       select id, available_at, priority, (attempts = 0 and max_attempts > 1 and lease_until is null) or not (${goesOn}) as may_wait,
         lease_until is not null or attempts >= max_attempts as is_lost
@@ -187,7 +187,7 @@ const sweepParts = `
   suspect as materialized (
     select job.id, job.is_lost
     -- Below the floors only: with no suspect there, the whole backlog above them would be walked in vain.
-    from (select * from bound where is_below order by place) as bound
+    from (select * from bound where is_below order by turn) as bound
     cross join lateral (
       select id, lease_until is not null or attempts >= max_attempts as is_lost
       from {jobs}
@@ -235,7 +235,7 @@ const sweepParts = `
     returning ${claimedColumns}, true as is_recovered
   ),
   claim as (select * from claimed union all select * from recovered),
-  clock as (select ${clockColumns}, (select is_on from sweep) as swept, ${lookColumns})`;
+  clock as (select ${timeColumns}, (select is_on from sweep) as swept, ${lookColumns})`;
 
 /** The kinds of claims, each with a text of its own. */
 export type ClaimKind = "claim" | "claim_many" | "sweep";

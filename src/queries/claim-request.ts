@@ -49,10 +49,10 @@ export interface ClaimRequest {
 /** The pairs to look at, each with the place it is looked at from. */
 export const requestedPairs = `
   request as materialized (
-    select queue, priority, place,
+    select queue, priority, turn,
       coalesce('epoch'::timestamptz + floor_us * interval '1 microsecond', '-infinity') as floor_at, floor_id
     from unnest($queues::text::text[], $priorities::text::smallint[], $floors_us::text::bigint[], $floor_ids::text::bigint[])
-      with ordinality as pair(queue, priority, floor_us, floor_id, place)
+      with ordinality as pair(queue, priority, floor_us, floor_id, turn)
   )`;
 
 /** The values that {@link requestedPairs} names. */

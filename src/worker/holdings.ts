@@ -70,26 +70,26 @@ const TRIAL_MS = 2_000;
 /** Creates empty holdings. */
 export function createHoldings(options: HoldingsOptions): Holdings {
   const { concurrency, jobs, emit } = options;
-  const held = new Map<number, HeldJob>();
+  const byId = new Map<number, HeldJob>();
   const lookAhead = createLookAhead(options);
   let isClosed = false;
   let released = 0;
 
-  const drop = (job: HeldJob): void => {
-    job.phase = "over";
+  const drop = (held: HeldJob): void => {
+    held.phase = "over";
     // A lost job may have come back to this very worker, under another version.
-    if (held.get(job.job.id) === job) held.delete(job.job.id);
+    if (byId.get(held.job.id) === held) byId.delete(held.job.id);
   };
 
-  const lose: Holdings["lose"] = (job, noticedBy) => {
-    if (job.phase === "over") return;
-    drop(job);
+  const lose: Holdings["lose"] = (held, noticedBy) => {
+    if (held.phase === "over") return;
+    drop(held);
     abortJob(
-      job,
+      held,
       "LEASE_LOST",
       "its lease was lost; nothing that it writes through commit is accepted any more.",
     );
-    emit?.({ type: "lease.lost", ...eventAttempt(job), noticedBy });
+    emit?.({ type: "lease.lost", ...eventAttempt(held), noticedBy });
     options.onChange();
   };
 
@@ -97,41 +97,41 @@ export function createHoldings(options: HoldingsOptions): Holdings {
     retention: options.retention,
     isBusy: () => slots.isBusy(),
     onSettled: drop,
-    onLost: (job) => lose(job, "settle"),
+    onLost: (held) => lose(held, "settle"),
     emit,
   });
 
-  const end = (job: HeldJob, outcome: Outcome): void => {
+  const end = (held: HeldJob, outcome: Outcome): void => {
     // A commit that succeeded after its lease seemed lost has done the job all the same.
-    const isLateCommit = outcome.kind === "committed" && job.phase === "over";
-    if (job.phase !== "waiting" && job.phase !== "running" && !isLateCommit) return;
-    if (outcome.kind === "lost") return lose(job, "commit");
-    job.phase = "ending";
-    settles.add(job, outcome);
+    const isLateCommit = outcome.kind === "committed" && held.phase === "over";
+    if (held.phase !== "waiting" && held.phase !== "running" && !isLateCommit) return;
+    if (outcome.kind === "lost") return lose(held, "commit");
+    held.phase = "ending";
+    settles.add(held, outcome);
     options.onChange();
   };
 
-  const run = async (job: HeldJob): Promise<void> => {
-    const outcome = await options.runJob(job);
-    lookAhead.observe(monotonicMs() - job.startedAtMs, job.job.payload.length);
-    end(job, outcome);
+  const run = async (held: HeldJob): Promise<void> => {
+    const outcome = await options.runJob(held);
+    lookAhead.observe(monotonicMs() - held.startedAtMs, held.job.payload.length);
+    end(held, outcome);
   };
 
   /** A commit that hangs must not hold its job; if it comes through after all, the server lets one of the two win. */
-  const giveUp = (job: HeldJob): void => end(job, outcomeOf(job.abortReason, job));
+  const giveUp = (held: HeldJob): void => end(held, outcomeOf(held.abortReason, held));
 
   const holdsSuspect = (): boolean => {
     const nowMs = monotonicMs();
-    for (const { job, phase, startedAtMs } of held.values()) {
+    for (const { job, phase, startedAtMs } of byId.values()) {
       const isOnTrial = phase !== "running" || nowMs - startedAtMs < TRIAL_MS;
       if (isSuspect(job) && isOnTrial) return true;
     }
     return false;
   };
 
-  const giveBack = (job: HeldJob): void => {
+  const giveBack = (held: HeldJob): void => {
     released += 1;
-    end(job, { kind: "release" });
+    end(held, { kind: "release" });
   };
 
   const slots = createSlots({
@@ -147,10 +147,10 @@ export function createHoldings(options: HoldingsOptions): Holdings {
     const definition = jobs[job.name];
     if (definition === undefined) return undefined;
     const taken = holdJob(job, definition, sentAtMs);
-    const former = held.get(job.id);
+    const former = byId.get(job.id);
     // Claimed anew by this very worker, before it has noticed that the lease ran out.
     if (former !== undefined) lose(former, "deadline");
-    held.set(job.id, taken);
+    byId.set(job.id, taken);
     if (job.isRecovered) emit?.({ type: "lease.expired", ...eventAttempt(taken), retried: true });
     emit?.({ type: "job.claimed", ...eventAttempt(taken), workerId: options.workerId });
     if (isClosed) giveBack(taken);
@@ -171,9 +171,9 @@ export function createHoldings(options: HoldingsOptions): Holdings {
       const taken = claimed.map((job) => hold(job, sentAtMs)).filter((job) => job !== undefined);
       slots.offer(taken, claimedFor);
     },
-    all: () => held.values(),
-    ids: () => [...held.keys()],
-    isEmpty: () => held.size === 0 && slots.running().length === 0,
+    all: () => byId.values(),
+    ids: () => [...byId.keys()],
+    isEmpty: () => byId.size === 0 && slots.running().length === 0,
     room() {
       if (isClosed) return { free: 0, ahead: 0, holdsSuspect: false };
       const waiting = slots.waiting();
@@ -186,25 +186,25 @@ export function createHoldings(options: HoldingsOptions): Holdings {
       };
     },
     lose,
-    timeOut(job) {
-      const { timeoutMs } = job.definition;
-      abortJob(job, "ATTEMPT_TIMED_OUT", `it ran longer than timeoutMs, ${timeoutMs} ms.`);
+    timeOut(held) {
+      const { timeoutMs } = held.definition;
+      abortJob(held, "ATTEMPT_TIMED_OUT", `it ran longer than timeoutMs, ${timeoutMs} ms.`);
       // A commit under way decides by itself, unless it hangs: it either completes the job or errors.
-      if (job.commit === "none") giveUp(job);
+      if (held.commit === "none") giveUp(held);
     },
-    cancel(job) {
-      abortJob(job, "JOB_CANCELLED", "it was cancelled.");
-      if (job.commit === "none") end(job, { kind: "cancel" });
+    cancel(held) {
+      abortJob(held, "JOB_CANCELLED", "it was cancelled.");
+      if (held.commit === "none") end(held, { kind: "cancel" });
     },
     freeStuck: slots.freeStuck,
     close() {
       isClosed = true;
-      for (const job of slots.withdraw()) giveBack(job);
+      for (const held of slots.withdraw()) giveBack(held);
     },
     released: () => released,
     abortAll() {
-      for (const job of slots.running())
-        abortJob(job, "WORKER_STOPPING", "the worker is stopping.");
+      for (const held of slots.running())
+        abortJob(held, "WORKER_STOPPING", "the worker is stopping.");
     },
     idle: slots.idle,
     running: slots.running,
