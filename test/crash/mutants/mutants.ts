@@ -161,7 +161,7 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
   {
     name: "what was held is not let go of",
     changes: [
-      ["worker/holdings.ts", "if (held.get(job.job.id) === job) held.delete(job.job.id);", ""],
+      ["worker/holdings.ts", "if (byId.get(held.job.id) === held) byId.delete(held.job.id);", ""],
     ],
     // The held suspect that it believes in keeps it from taking another.
     expects: ["I15", "I12"],
@@ -171,13 +171,13 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     changes: [
       [
         "worker/holdings.ts",
-        "const held = new Map",
-        "const kept: HeldJob[] = []; const held = new Map",
+        "const byId = new Map",
+        "const kept: HeldJob[] = []; const byId = new Map",
       ],
       [
         "worker/holdings.ts",
-        "held.set(job.id, taken);",
-        "held.set(job.id, taken); kept.push(taken);",
+        "byId.set(job.id, taken);",
+        "byId.set(job.id, taken); kept.push(taken);",
       ],
     ],
     expects: ["I15"],
