@@ -151,7 +151,7 @@ async function insertMany(
   const answers = await insertOrFindMany(drizzleExecutor(tx), parts.statements, unique);
   refuseConflicts(
     jobs,
-    [...placeOf.keys()].filter((index) => answers[placeOf[index] ?? -1]?.conflict),
+    placeOf.flatMap((place, index) => (answers[place]?.conflict ? [index] : [])),
   );
   return jobs.map((job, index) => {
     const place = placeOf[index] ?? -1;

@@ -95,7 +95,7 @@ const OPTIONS = [
 
 /** What other queues take here, and where it goes in this one. */
 const MISPLACED = new Map([
-  ["handler", "Give handlers to the worker: createWorker({ queue, db, handlers: { … } })."],
+  ["handler", "A worker takes it: createWorker({ queue, db, handlers: { … } })."],
   ["name", "A job's name is its key: defineJobs({ report: defineJob({ … }) })."],
 ]);
 

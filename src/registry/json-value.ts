@@ -27,7 +27,7 @@ type Path = readonly (string | number)[];
 
 /** What is left of the size that a value may have, counted at one byte per part: an estimate from below. */
 interface Budget {
-  readonly maxBytes: number;
+  readonly limit: number;
   left: number;
 }
 
@@ -45,7 +45,7 @@ export interface Json {
  * @throws {JsonFault} at the first part that cannot be stored, or when the whole is too large.
  */
 export function toJson(given: unknown, maxBytes: number): Json {
-  const value = copy(given, [], { maxBytes, left: maxBytes });
+  const value = copy(given, [], { limit: maxBytes, left: maxBytes });
   const text = JSON.stringify(value ?? null);
   if (utf8Length(text, maxBytes) > maxBytes) throw tooLarge(maxBytes);
   return { value, text };
@@ -61,7 +61,7 @@ function copy(given: unknown, path: (string | number)[], budget: Budget): JsonVa
   const value = hasToJson(given) ? given.toJSON(String(path.at(-1) ?? "")) : given;
   budget.left -= typeof value === "string" ? value.length + 1 : 1;
   // A value that shares its parts can be exponentially larger in JSON than in memory.
-  if (budget.left < 0) throw tooLarge(budget.maxBytes);
+  if (budget.left < 0) throw tooLarge(budget.limit);
   if (isObject(value)) return copyObject(value, path, budget);
   checkLeaf(value, path);
   return value;
@@ -116,9 +116,9 @@ function set(properties: Record<string, JsonValue>, key: string, property: JsonV
   else
     Object.defineProperty(properties, key, {
       value: property,
+      writable: true,
       enumerable: true,
       configurable: true,
-      writable: true,
     });
 }
 

@@ -59,10 +59,10 @@ export function parseResult(
  */
 export function parseStored(definition: JobDefinition, stored: unknown): StoredPayload {
   const checked = check(definition.payload, stored);
-  if (checked.ok) return checked;
+  if (checked.success) return { ok: true, output: checked.data };
   // A payload of z.void() is stored as null.
   const asVoid = stored === null ? check(definition.payload, undefined) : checked;
-  if (asVoid.ok) return asVoid;
+  if (asVoid.success) return { ok: true, output: asVoid.data };
   return {
     ok: false,
     issues: checked.issues.map(({ path, code }) => ({ path, message: code })),
@@ -72,8 +72,8 @@ export function parseStored(definition: JobDefinition, stored: unknown): StoredP
 function toStored(what: string, schema: $ZodType, given: unknown, maxBytes: number): ParsedPayload {
   const { value, text } = jsonOf(what, given, maxBytes);
   const checked = check(schema, value);
-  if (!checked.ok) throw refusal(what, checked.issues, checked.cause);
-  const { output } = checked;
+  if (!checked.success) throw refusal(what, checked.issues, checked.cause);
+  const output = checked.data;
   // The usual case, told without writing JSON again: nothing was filled in, left out or changed.
   const stored = isAlike(value, output) ? text : canonical(schema, output, text, maxBytes);
   return { output, stored, input: text };
@@ -117,7 +117,7 @@ function canonical(schema: $ZodType, output: unknown, input: string, maxBytes: n
     if (!encoded.success) return input;
     const { value, text } = toJson(encoded.data, maxBytes);
     const again = check(schema, value);
-    return again.ok && isAlike(again.output, output) ? text : input;
+    return again.success && isAlike(again.data, output) ? text : input;
   } catch {
     // A one-way transform, or an encoded form that JSON cannot hold: both are normal schemas.
     return input;
@@ -140,21 +140,21 @@ interface CodedIssue extends Issue {
 }
 
 type Checked =
-  | { readonly ok: true; readonly output: unknown }
-  | { readonly ok: false; readonly issues: readonly CodedIssue[]; readonly cause: unknown };
+  | { readonly success: true; readonly data: unknown }
+  | { readonly success: false; readonly issues: readonly CodedIssue[]; readonly cause?: unknown };
 
 /** Synchronous on purpose: whoever awaits before its SQL may land in another transaction. */
 function check(schema: $ZodType, value: unknown): Checked {
   try {
     const result = safeParse(schema, value);
-    if (result.success) return { ok: true, output: result.data };
-    return { ok: false, issues: result.error.issues.map(toIssue), cause: undefined };
+    if (result.success) return result;
+    return { success: false, issues: result.error.issues.map(toIssue) };
   } catch (error) {
     const message =
       error instanceof $ZodAsyncError
-        ? "the schema is asynchronous; use synchronous refinements and transforms"
+        ? "the schema must not have asynchronous refinements or transforms"
         : "the schema threw an error";
-    return { ok: false, issues: [{ path: [], message, code: message }], cause: error };
+    return { success: false, issues: [{ path: [], message, code: message }], cause: error };
   }
 }
 
