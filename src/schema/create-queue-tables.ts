@@ -26,7 +26,7 @@ export interface QueueTables<Prefix extends string = string> {
  *   createQueueTables({ schema: "queue", prefix: "" });
  */
 export function createQueueTables<const Prefix extends string = "queue_">(
-  place: TablePlace & { readonly prefix?: Prefix } = {},
+  place: TablePlace & { readonly prefix?: Prefix | undefined } = {},
 ): QueueTables<Prefix> {
   const names = tableNames(place);
   const prefix = names.prefix as Prefix;

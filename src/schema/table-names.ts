@@ -3,10 +3,10 @@ import { refuseUnknownOptions, utf8Length } from "../registry/option-checks.js";
 
 /** Where the queue's tables are: the options that `createQueueTables` and `createQueue` share. */
 export interface TablePlace {
-  /** The PostgreSQL schema. @default "public" */
-  readonly schema?: string;
-  /** What every table name begins with. @default "queue_" */
-  readonly prefix?: string;
+  /** The PostgreSQL schema, 1 to 63 bytes. @default "public" */
+  readonly schema?: string | undefined;
+  /** What every table name begins with, up to 33 bytes. @default "queue_" */
+  readonly prefix?: string | undefined;
 }
 
 /** The names of the queue's tables, and what is derived from them. */
@@ -39,8 +39,7 @@ const quote = (identifier: string): string => `"${identifier}"`;
 export function tableNames(place: TablePlace = {}): TableNames {
   // A misspelt one would put the tables where nobody looks for them.
   refuseUnknownOptions("tables", place, ["schema", "prefix"]);
-  const schema = place.schema ?? "public";
-  const prefix = place.prefix ?? "queue_";
+  const { schema = "public", prefix = "queue_" } = place;
   checkIdentifier("schema", schema, MAX_IDENTIFIER_BYTES);
   if (prefix !== "") checkIdentifier("prefix", prefix, MAX_IDENTIFIER_BYTES - LONGEST_SUFFIX);
   const qualified = (name: string): string => `${quote(schema)}.${quote(prefix + name)}`;

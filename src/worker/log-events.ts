@@ -1,4 +1,5 @@
 import type { Instrumentation, QueueEvent } from "../instrumentation/instrumentation.js";
+import { checkFunction } from "../registry/option-checks.js";
 
 /** A logger that takes the text first, such as `console`. */
 export interface ConsoleLogger {
@@ -48,10 +49,14 @@ const LEVELS: Readonly<Record<QueueEvent["type"], Level>> = {
 /**
  * Writes every event to a logger of the shape of `console` or of pino.
  *
+ * @throws {QueueError} `INVALID_OPTION` when it lacks one of the four levels.
  * @example
  * createWorker({ queue, db, handlers, instrumentation: logEvents(console) });
  */
 export function logEvents(logger: ConsoleLogger | PinoLogger): Instrumentation {
+  const given = logger as Partial<ConsoleLogger> | null | undefined;
+  for (const level of ["debug", "info", "warn", "error"] as const)
+    checkFunction(`logEvents(): ${level} of the logger`, given?.[level]);
   return {
     event({ type, ...fields }) {
       const level = LEVELS[type];

@@ -1,6 +1,6 @@
 import { drizzle } from "drizzle-orm/node-postgres";
 import { createQueue, defineJob, defineJobs } from "drizzle-queue";
-import { createWorker, type WorkerOptions } from "drizzle-queue/worker";
+import { createWorker, logEvents, type WorkerOptions } from "drizzle-queue/worker";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
@@ -116,6 +116,18 @@ describe("stop", () => {
     async (given) => {
       await expect(stop(given)).rejects.toMatchObject({ code: "INVALID_OPTION" });
     },
+  );
+});
+
+test.each([
+  ["nothing", undefined, "debug of the logger"],
+  ["a logger without a level", { ...console, warn: undefined }, "warn of the logger"],
+])("logEvents refuses %s", (_, logger, message) => {
+  expect(() => logEvents(logger as never)).toThrow(
+    expect.objectContaining({
+      code: "INVALID_OPTION",
+      message: expect.stringContaining(message) as string,
+    }),
   );
 });
 
