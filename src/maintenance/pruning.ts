@@ -63,20 +63,24 @@ export function createPruning(options: PruningOptions): Pruning {
     }
   };
 
+  /** Deletes one batch; tells whether it was the last, and how long it took. */
   const batch = async (): Promise<{ readonly isLast: boolean; readonly tookMs: number }> => {
     const startedMs = nowMs();
-    const rows = await options.find(after, size);
-    const isLast = rows.length < size;
     const before = after;
-    after = rows.at(-1) ?? after;
-    await remove(rows).catch((error: unknown) => {
-      size = FIRST_BATCH;
+    const limit = size;
+    try {
+      const rows = await options.find(after, limit);
+      after = rows.at(-1) ?? after;
+      await remove(rows);
+      return { isLast: rows.length < limit, tookMs: nowMs() - startedMs };
+    } catch (error) {
+      // What is refused is passed over, with the rest of its batch; all else is tried again.
       if (!options.isRefusal(error)) after = before;
       throw error;
-    });
-    const tookMs = nowMs() - startedMs;
-    size = tookMs > SLOW_MS ? Math.max(FIRST_BATCH, size / 2) : Math.min(MAX_BATCH, size * 2);
-    return { isLast, tookMs };
+    } finally {
+      const isSlow = nowMs() - startedMs > SLOW_MS;
+      size = isSlow ? Math.max(FIRST_BATCH, Math.floor(limit / 2)) : Math.min(MAX_BATCH, limit * 2);
+    }
   };
 
   return {

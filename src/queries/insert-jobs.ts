@@ -81,7 +81,7 @@ const WAKE = `(select count(pg_notify('{channel}', worker.id)) from (
     select distinct chosen.id from (
       select queue, name, count(*) as jobs, min(available_at) as due from job
       where available_at <= (
-        select statement_timestamp() + max(poll_interval_ms) * interval '1 millisecond'
+        select statement_timestamp() + max(poll_interval_ms) * interval '1200 microseconds'
         from {workers} where waiting and ${FRESH}
       )
       group by queue, name

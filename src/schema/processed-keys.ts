@@ -56,6 +56,9 @@ export function defineProcessedKeysTable<Name extends string>(
   return table(tableName, columns, (key) => [
     // Not a unique constraint: adding one makes `push` ask about truncating.
     uniqueIndex(`${tableName}_name_key_unique`).on(key.name, key.idempotencyKey),
-    index(`${tableName}_expires_at_idx`).on(key.expiresAt).where(sql`expires_at is not null`),
+    // Finds what is to be pruned, in its order.
+    index(`${tableName}_expires_at_idx`)
+      .on(key.expiresAt, key.id)
+      .where(sql`expires_at is not null`),
   ]) as unknown as QueueProcessedKeysTable<Name>;
 }

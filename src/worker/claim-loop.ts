@@ -28,8 +28,8 @@ export interface ClaimLoopOptions {
   readonly send: Send;
   /** The same on the listening connection, if there is one: a claim does not wait for it. */
   readonly sendBeside: Send | undefined;
-  /** Whether that one is connected: nothing is to wait until it is. */
-  readonly isBesideConnected: () => boolean;
+  /** Whether that one is connected, and at nothing that takes long: what is sent there is not to wait. */
+  readonly isBesideFree: () => boolean;
   /** Gives back jobs of claims whose answers were lost; at most `asked` there may be. */
   readonly releaseStrays: (pairs: readonly ClaimPair[], asked: number) => Promise<unknown>;
   /** The room for jobs; none while stopping. */
@@ -61,6 +61,8 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
   const strayPause = createRetryPause(PAUSE);
   let strays: Strays | undefined;
   let isClaiming = false;
+  /** A claim was refused together with outcomes. */
+  let isInDoubt = false;
   /** The earliest due time among jobs that were queued again since the last claim was sent. */
   let unseenDueMs = Number.POSITIVE_INFINITY;
   /** The far sweep that is under way beside other claims, and the slots that it may fill. */
@@ -76,6 +78,7 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
     settles.answered(batch, answer.unsettled);
     const nowMs = monotonicMs();
     if (request !== undefined && answer.claim !== undefined) {
+      isInDoubt = false;
       plan.learn(request, answer.claim, nowMs);
       options.onClaimed(answer.claim, sentAtMs, request.free);
     }
@@ -99,11 +102,23 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
     report(what, error, pause.errored());
   };
 
-  const claimErrored = (request: ClaimRequest, error: unknown, sentAtMs: number): void => {
+  const claimErrored = (
+    request: ClaimRequest,
+    error: unknown,
+    sentAtMs: number,
+    isAlone: boolean,
+  ): void => {
     const nowMs = monotonicMs();
-    const isRefused = isAnswered(error);
-    plan.forget(request, { nowMs, isRefused, tookMs: gaveUpAfterMs(error, nowMs - sentAtMs) });
-    if (mayHaveBeenSent(error) && !isRefused) strays = straysOf(request, nowMs, strays);
+    const wasSent = mayHaveBeenSent(error);
+    const isRefused = wasSent && isAnswered(error);
+    // It may have been an outcome that was refused: the next claim goes by itself, and tells.
+    isInDoubt = isRefused && !isAlone;
+    plan.forget(request, {
+      nowMs,
+      isRefused: isRefused && isAlone,
+      tookMs: isAlone ? gaveUpAfterMs(error, nowMs - sentAtMs) : 0,
+    });
+    if (wasSent && !isRefused) strays = straysOf(request, nowMs, strays);
   };
 
   const send = async (batch: SettleBatch, request: ClaimRequest | undefined): Promise<void> => {
@@ -113,7 +128,7 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
       pause.succeeded();
       succeed(batch, request, answer, sentAtMs);
     } catch (error) {
-      if (request !== undefined) claimErrored(request, error, sentAtMs);
+      if (request !== undefined) claimErrored(request, error, sentAtMs, batch.length === 0);
       const goesOn = batch.length > 0 && settles.errored(batch, error, request === undefined);
       if (!goesOn) fail(batch.length > 0 ? "settle" : "claim", error);
     }
@@ -149,7 +164,7 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
     sweep = by({ items: [], request })
       .then((answer) => succeed([], request, answer, sentAtMs))
       .catch((error: unknown) => {
-        claimErrored(request, error, sentAtMs);
+        claimErrored(request, error, sentAtMs, true);
         // The claims on the own connection go on.
         report("claim", error, 0);
       })
@@ -180,7 +195,7 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
     createSettleLane({
       settles,
       send: (batch) => settleBeside(sendBeside, batch),
-      isWanted: () => isClaiming && sweep === undefined && options.isBesideConnected(),
+      isWanted: () => isClaiming && sweep === undefined && options.isBesideFree(),
     });
 
   const room = (): ClaimRoom => {
@@ -206,20 +221,23 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
 
   /** Behind a batch that hangs, a sweep would hang too, with the slots that it is to fill. */
   const leavesBeside = (request: ClaimRequest): boolean =>
-    plan.isBeside(request) && lane?.isSlow() !== true && options.isBesideConnected();
+    plan.isBeside(request) && lane?.isSlow() !== true && options.isBesideFree();
 
   /** What travels with a claim: many leave beside it, unless a sweep is there. */
   const batchWith = (nowMs: number): SettleBatch => {
-    const isLeft = sweep === undefined && lane?.takesOver() === true;
-    return isLeft ? [] : (settles.take(nowMs, true) ?? []);
+    const isLeft = sweep === undefined && lane?.takesOver() === true && options.isBesideFree();
+    return isLeft || isInDoubt ? [] : (settles.take(nowMs, true) ?? []);
   };
 
   /** Until the next outcomes or the next claim are due, or something rings. */
   const rest = (nowMs: number, present: ClaimRoom): Promise<void> => {
     const waitsForPlan = mayClaim() && present.free + present.ahead > 0;
     const claimMs = waitsForPlan ? plan.nextMs(present) : Number.POSITIVE_INFINITY;
-    const tidyMs = strays?.notBeforeMs ?? Number.POSITIVE_INFINITY;
-    return alarm.sleep(Math.min(settles.nextMs(), claimMs, tidyMs) - nowMs);
+    // The end of a sweep rings.
+    const tidyMs = sweep === undefined ? strays?.notBeforeMs : undefined;
+    return alarm.sleep(
+      Math.min(settles.nextMs(), claimMs, tidyMs ?? Number.POSITIVE_INFINITY) - nowMs,
+    );
   };
 
   /** One statement, or a sleep until there is one to send. */
@@ -254,6 +272,7 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
     },
     finish() {
       isFinishing = true;
+      settles.hurry();
       alarm.ring();
     },
     end() {

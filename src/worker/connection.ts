@@ -198,7 +198,9 @@ export function createConnection(options: ConnectionOptions): Connection {
     });
     const answer = withDeadline(deadlineMs, sent.what, action(session)).catch(
       async (error: unknown) => {
-        await endSession(session, error);
+        const ended = endSession(session, error);
+        // Claims must not leave before it; renewals have no time to lose, and do no harm when they come late.
+        if (role !== "renewal") await ended;
         throw error;
       },
     );

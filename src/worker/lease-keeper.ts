@@ -100,6 +100,7 @@ export function createLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
 
   const renew = async (ageing: readonly HeldJob[]): Promise<void> => {
     isRenewing = true;
+    let goesOn = false;
     const sentAtMs = monotonicMs();
     try {
       const answers = await options.renew(
@@ -112,13 +113,14 @@ export function createLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
       pause.succeeded();
       for (const held of ageing) apply(held, answers.get(held.job.id), sentAtMs);
       const busy = [...answers.values()].filter((answer) => answer === "busy").length;
+      // There may be more than one statement takes, and some of them cannot wait for a tick each.
+      goesOn = ageing.length === MAX_RENEWALS && busy < ageing.length;
       emit?.({ type: "leases.renewed", count: ageing.length - busy, busy });
     } catch (error) {
       options.onError(error, pause.errored());
     } finally {
       isRenewing = false;
-      // There may be more than one statement takes, and some of them cannot wait for a tick each.
-      if (ageing.length === MAX_RENEWALS) setImmediate(look);
+      if (goesOn) setImmediate(look);
     }
   };
 

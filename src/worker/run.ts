@@ -138,7 +138,7 @@ export function createRun(options: RunOptions): Run {
     send: (task) => settleAndClaimJobs(main, task),
     // It has little to do while there is much to settle; behind a pooler nobody listens on it.
     sendBeside: hasOtherConnection ? (task) => settleAndClaimJobs(listen, task) : undefined,
-    isBesideConnected: listen.isConnected,
+    isBesideFree: () => listen.isConnected() && !upkeep.isSlow(),
     releaseStrays: (pairs, asked) =>
       releaseStrayJobs(main, { workerId, pairs, asked, held: holdings.ids() }),
     room: holdings.room,

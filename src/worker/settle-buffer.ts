@@ -45,6 +45,8 @@ export interface SettleBuffer {
   errored(batch: SettleBatch, error: unknown, isAlone: boolean): boolean;
   /** Whether a batch that the server refused is to be sent in parts: nothing else travels with them. */
   hasRefused(): boolean;
+  /** The end is near: what waits for a lock is tried now. */
+  hurry(): void;
   size(): number;
 }
 
@@ -193,8 +195,8 @@ export function createSettleBuffer(options: SettleBufferOptions): SettleBuffer {
         waiting.unshift(...batch);
         return false;
       }
-      if (!isAlone && !waits) {
-        // What was refused may have been the claim: that must not fail a job.
+      if (!isAlone && !(waits && batch.length > 1)) {
+        // What was refused may have been the claim: that must not fail a job, or put it off.
         split.push([...batch]);
         return true;
       }
@@ -203,6 +205,9 @@ export function createSettleBuffer(options: SettleBufferOptions): SettleBuffer {
         return waits ? postpone(only, error) : reduce(only, error);
       split.push(...cutUp(batch));
       return true;
+    },
+    hurry() {
+      lockedNotBeforeMs = 0;
     },
     hasRefused: () => split.length > 0 || monotonicMs() >= lockedMs(),
     size: () =>

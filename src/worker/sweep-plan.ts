@@ -30,10 +30,13 @@ export interface SweepPlan {
   passedPriority(): number | undefined;
 }
 
+/** How long a sweep rests at least that the server refused at once, in milliseconds. */
+const REFUSED_MS = 1_000;
+
 /** How a claim errored. */
 export interface ClaimError {
   readonly nowMs: number;
-  /** Whether the server said so; else it was not heard. */
+  /** Whether the server refused it, by itself; else it was not heard, or something else may have been refused. */
   readonly isRefused: boolean;
   /** How long the server had worked when it gave the claim up for its length, in milliseconds; else 0. */
   readonly tookMs: number;
@@ -65,6 +68,8 @@ export function createSweepPlan(options: SweepPlanOptions): SweepPlan {
   /** How long the last far sweep took the server, and whether it left jobs below the floors. */
   let farTookMs = 0;
   let goesOn = false;
+  /** Whether the last far sweep was refused: the next one may be, whatever is known to be there. */
+  let isRefused = false;
   /** The far sweep under way beside other claims, and whether somebody spoke of jobs since it left. */
   let beside: Sweep | undefined;
   let isWokenSinceBeside = false;
@@ -84,7 +89,8 @@ export function createSweepPlan(options: SweepPlanOptions): SweepPlan {
   const isBeside = (sweep: Sweep | undefined): boolean => sweep !== undefined && sweep === beside;
 
   /** Jobs are known to be there that only a sweep sees, and their lease has run out already. */
-  const isSure = (room: ClaimRoom): boolean => room.free > 0 && passedPriority !== undefined;
+  const isSure = (room: ClaimRoom): boolean =>
+    room.free > 0 && passedPriority !== undefined && !isRefused;
 
   const isFarDue = (nowMs: number, room: ClaimRoom): boolean =>
     beside === undefined &&
@@ -112,6 +118,7 @@ export function createSweepPlan(options: SweepPlanOptions): SweepPlan {
   };
 
   const restOfFar = (answer: ClaimAnswer, nowMs: number, restedMs: number): void => {
+    isRefused = false;
     if (answer.hasSwept) farTookMs = answer.tookMs;
     farRestedMs = restedMs;
     const pauseMs = answer.hasSwept && !goesOn ? options.intervalMs : 0;
@@ -137,11 +144,15 @@ export function createSweepPlan(options: SweepPlanOptions): SweepPlan {
 
   /** It would be refused again, for its length or for a row that it meets: plain claims are not to wait for that. */
   const restOfRefused = (sweep: Sweep, { nowMs, tookMs }: ClaimError): void => {
-    const restedMs = nowMs + Math.max(tookMs * REST, options.intervalMs);
+    const restedMs = nowMs + Math.max(tookMs * REST, Math.min(options.intervalMs, REFUSED_MS));
     goesOn = false;
     passedPriority = undefined;
     if (sweep.reachMs !== null) nextNearMs = restedMs;
-    else nextFarMs = farRestedMs = restedMs;
+    else {
+      nextFarMs = farRestedMs = restedMs;
+      farTookMs = tookMs;
+      isRefused = true;
+    }
   };
 
   const learnOfPassed = ({ sweep }: ClaimRequest, answer: ClaimAnswer): void => {
@@ -201,7 +212,7 @@ export function createSweepPlan(options: SweepPlanOptions): SweepPlan {
       if (!isBeside(sweep)) return;
       beside = undefined;
       // Where nobody was heard, the next one does not depend on the listening connection, which may be what failed.
-      farTookMs = error.tookMs;
+      if (!error.isRefused) farTookMs = 0;
     },
     wake() {
       isWoken = true;

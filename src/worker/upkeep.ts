@@ -12,6 +12,8 @@ import { isDataError, sqlState } from "./sql-errors.js";
 /** What a worker does beside its jobs, once a minute: it deletes what has outlived its retention. */
 export interface Upkeep {
   start(): void;
+  /** Whether a statement has been under way for longer than one takes. */
+  isSlow(): boolean;
   /** Begins nothing more. */
   stop(): void;
 }
@@ -25,6 +27,8 @@ export interface UpkeepOptions {
 }
 
 const INTERVAL_MS = 60_000;
+/** A statement that takes longer is slow, in milliseconds: 1 to 20 are usual. */
+const SLOW_MS = 25;
 /** The first look follows the start by a tenth of a second to a whole one, so that a fleet does not look at once. */
 const FIRST_MS = 100;
 
@@ -33,11 +37,21 @@ export function createUpkeep(options: UpkeepOptions): Upkeep {
   const { tables, retention, connection, emit } = options;
   const alarm = createAlarm();
   let isStopped = false;
+  let sentAtMs: number | undefined;
+
+  const timed = async <T>(answer: Promise<T>): Promise<T> => {
+    sentAtMs = monotonicMs();
+    try {
+      return await answer;
+    } finally {
+      sentAtMs = undefined;
+    }
+  };
 
   const pruning = (rows: OldRows, event: (count: number) => QueueEvent) =>
     createPruning({
-      find: (after, limit) => rows.find(connection, after, limit),
-      remove: (ids) => rows.remove(connection, ids),
+      find: (after, limit) => timed(rows.find(connection, after, limit)),
+      remove: (ids) => timed(rows.remove(connection, ids)),
       isRefusal,
       onPruned: (count) => emit?.(event(count)),
       isStopped: () => isStopped,
@@ -72,6 +86,7 @@ export function createUpkeep(options: UpkeepOptions): Upkeep {
     start() {
       void run();
     },
+    isSlow: () => sentAtMs !== undefined && monotonicMs() - sentAtMs > SLOW_MS,
     stop() {
       isStopped = true;
       alarm.ring();

@@ -1,66 +1,11 @@
 import { expect, test } from "vitest";
 import type { QueueEvent } from "../../../src/instrumentation/instrumentation.js";
 import type { ClaimPair, ClaimRequest } from "../../../src/queries/claim-request.js";
-import { createAlarm } from "../../../src/worker/alarm.js";
-import { createClaimLoop } from "../../../src/worker/claim-loop.js";
-import { claimAnswer, claimRequest } from "../../support/claims.js";
-import { heldJob, quietBuffer } from "../../support/outcomes.js";
-import { waitUntil } from "../../support/wait-until.js";
-
-const pair: ClaimPair = { queue: "default", priority: 5, floor: { atUs: 7_000_000, id: 3 } };
-const room = { free: 1, ahead: 0, holdsSuspect: false };
-const sweep = { reachMs: 10_000, exclusive: false, suspects: 1 };
+import { claimAnswer } from "../../support/claims.js";
+import { createLoop, pair, planFor, planWithSweep, request, sweep } from "../../support/loops.js";
+import { heldJob } from "../../support/outcomes.js";
 
 const NEVER = Number.POSITIVE_INFINITY;
-const request = claimRequest({ pairs: [pair], free: 1 });
-
-type LoopOptions = Parameters<typeof createClaimLoop>[0];
-
-/** A plan that always asks for the same, and learns nothing. */
-const planFor = (
-  asked: ClaimRequest,
-  change: Partial<LoopOptions["plan"]> = {},
-): LoopOptions["plan"] => ({
-  next: () => asked,
-  nextMs: () => 0,
-  isBeside: () => false,
-  learn: () => undefined,
-  forget: () => undefined,
-  wake: () => undefined,
-  expect: () => undefined,
-  yieldsTo: () => undefined,
-  ...change,
-});
-
-/** A plan that asks for a far sweep beside first, and then always for the same. */
-function planWithSweep(far: ClaimRequest): LoopOptions["plan"] {
-  let isFirst = true;
-  return planFor(request, {
-    next() {
-      const asked = isFirst ? far : request;
-      isFirst = false;
-      return asked;
-    },
-    isBeside: (asked) => asked === far,
-  });
-}
-
-function createLoop(asked: ClaimRequest, given: Pick<LoopOptions, "send"> & Partial<LoopOptions>) {
-  const settles = quietBuffer();
-  const loop = createClaimLoop({
-    alarm: createAlarm(),
-    plan: planFor(asked),
-    settles,
-    sendBeside: given.send,
-    isBesideConnected: () => true,
-    releaseStrays: () => Promise.resolve(),
-    room: () => room,
-    onClaimed: () => undefined,
-    emit: undefined,
-    ...given,
-  });
-  return { loop, settles };
-}
 
 /** Sends one claim whose answer is lost; tells where its jobs are then looked for. */
 async function straysOf(asked: ClaimRequest["sweep"]): Promise<readonly ClaimPair[]> {
@@ -324,72 +269,18 @@ test("those of a sweep are looked for below them, too", async () => {
   expect(await straysOf(sweep)).toEqual([pair, { ...pair, floor: null }]);
 });
 
-/** Claims whose answers are lost, and a search for their jobs that never works. */
-function loopWithStrays(leaseMs: number) {
-  const calls: string[] = [];
-  const given = createLoop(
-    { ...request, leaseMs },
-    {
-      async send({ items, request: asked }) {
-        if (asked !== undefined) {
-          calls.push("claim");
-          throw new Error("Connection terminated");
-        }
-        calls.push(`settle ${items.length}`);
-        return { unsettled: new Map(), claim: undefined };
-      },
-      async releaseStrays(_, asked) {
-        calls.push(`look for ${asked}`);
-        throw Object.assign(new Error("too long"), { code: "57014" });
-      },
-    },
-  );
-  return { ...given, calls };
-}
-
-test("outcomes are settled though what was lost cannot be looked for", async () => {
-  const { loop, settles, calls } = loopWithStrays(30_000);
-  const running = loop.run();
-  await waitUntil("it was looked for twice", () => calls.length >= 3);
-  settles.add(heldJob(1), { kind: "snooze", delayMs: 60_000 });
-  loop.notice();
-  await waitUntil("the outcome is written", () => settles.size() === 0);
-  expect(new Set(calls)).toEqual(new Set(["claim", "look for 1", "settle 1"]));
-  loop.end();
-  await running;
-});
-
-test("once its lease has run out, what was lost is no longer looked for, and claims go on", async () => {
-  const { loop, calls } = loopWithStrays(200);
-  const running = loop.run();
-  await waitUntil("it claims again", () => calls.filter((call) => call === "claim").length > 1);
-  loop.end();
-  await running;
-  expect(calls).toContain("look for 1");
-});
-
-test("a far sweep beside that errors does not pause the claims", async () => {
-  const far = { ...request, sweep: { ...sweep, reachMs: null } };
-  const events: QueueEvent[] = [];
-  const forgotten: unknown[] = [];
-  let claims = 0;
-  const { loop } = createLoop(request, {
-    plan: {
-      ...planWithSweep(far),
-      forget: (asked, { isRefused }) => void forgotten.push([asked, isRefused]),
-    },
-    async send() {
-      claims += 1;
-      if (claims === 20) loop.end();
+test("outcomes do not wait for a connection beside that is down", async () => {
+  const sent: number[] = [];
+  const { loop, settles } = createLoop(request, {
+    isBesideFree: () => false,
+    async send({ items }) {
+      sent.push(items.length);
+      loop.end();
       return { unsettled: new Map(), claim: claimAnswer() };
     },
-    sendBeside: () => Promise.reject(Object.assign(new Error("bad row"), { code: "22023" })),
-    emit: (event) => events.push(event),
   });
-  const startedMs = performance.now();
+  for (let id = 1; id <= 200; id += 1)
+    settles.add(heldJob(id), { kind: "snooze", delayMs: 60_000 });
   await loop.run();
-  // Less than the first pause after an error.
-  expect(performance.now() - startedMs).toBeLessThan(50);
-  expect(forgotten).toEqual([[far, true]]);
-  expect(events).toMatchObject([{ type: "statement.errored", statement: "claim", retryInMs: 0 }]);
+  expect(sent).toEqual([200]);
 });

@@ -256,6 +256,21 @@ describe("a sweep that the server refuses", () => {
     expect(claim(plan, 90_100)).toBeNull();
   });
 
+  test("far: rests though a near one passes over lost jobs meanwhile, and leaves beside after that", () => {
+    const plan = createPlan();
+    const far = plan.next(0, room);
+    plan.forget(far ?? claimRequest(), refused(9_000, 9_000));
+    const passedOver = { place: { atUs: 1, id: 1 }, priority: 5, isOnlySwept: true };
+    for (const nowMs of [9_010, 10_100, 11_200]) {
+      plan.wake();
+      expect(claim(plan, nowMs, { ...nothing, passedOver })).toBe(10_000);
+    }
+    plan.wake();
+    const next = plan.next(90_100, room);
+    expect(next?.sweep?.reachMs).toBeNull();
+    expect(next && plan.isBeside(next)).toBe(true);
+  });
+
   test("near: rests too, by its own measure", () => {
     const plan = createPlan();
     claim(plan, 0);

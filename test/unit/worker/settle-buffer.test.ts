@@ -152,7 +152,7 @@ describe("an outcome that waits for a lock which cannot be skipped", () => {
     ) {
       sent.push(batch.map(({ item: { id } }) => id));
       if (batch.some(({ item: { id } }) => locked.includes(id)))
-        settles.errored(batch, violation("55P03"), false);
+        settles.errored(batch, violation("55P03"), batch.length === 1);
       else settles.answered(batch, nothing);
     }
     return sent;
@@ -188,6 +188,24 @@ describe("an outcome that waits for a lock which cannot be skipped", () => {
     expect(send(settles, [], laterMs)).toEqual([[1], [2]]);
     expect(settled).toEqual([1, 2]);
     expect(settles.nextMs()).toBe(Number.POSITIVE_INFINITY);
+  });
+
+  test("alone with a claim it is not blamed: the claim may have waited", () => {
+    const { settles, settled } = buffer();
+    settles.add(held(1), done);
+    settles.errored(settles.take(0, true) ?? [], violation("55P03"), false);
+    expect(settles.hasRefused()).toBe(true);
+    settles.answered(settles.take(0, false) ?? [], nothing);
+    expect(settled).toEqual([1]);
+  });
+
+  test("is tried at once when the end is near", () => {
+    const { settles } = buffer();
+    settles.add(held(1), done);
+    send(settles, [1], performance.now());
+    expect(settles.take(performance.now(), true)).toBeUndefined();
+    settles.hurry();
+    expect(settles.take(performance.now(), true)).toHaveLength(1);
   });
 
   test("is dropped once its lease is lost", () => {
