@@ -102,4 +102,4 @@ CREATE INDEX "queue_jobs_ready_idx" ON "queue_jobs" USING btree ("queue","priori
 CREATE INDEX "queue_jobs_outcome_idx" ON "queue_jobs" USING btree ("outcome","finished_at","id") WHERE finished_at is not null;--> statement-breakpoint
 CREATE UNIQUE INDEX "queue_jobs_name_key_unique" ON "queue_jobs" USING btree ("name","idempotency_key") WHERE idempotency_key is not null;--> statement-breakpoint
 CREATE UNIQUE INDEX "queue_processed_keys_name_key_unique" ON "queue_processed_keys" USING btree ("name","idempotency_key");--> statement-breakpoint
-CREATE INDEX "queue_processed_keys_expires_at_idx" ON "queue_processed_keys" USING btree ("expires_at") WHERE expires_at is not null;
+CREATE INDEX "queue_processed_keys_expires_at_idx" ON "queue_processed_keys" USING btree ("expires_at","id") WHERE expires_at is not null;
