@@ -32,6 +32,7 @@ export default defineConfig({
       { find: /^drizzle-queue$/, replacement: source("index.ts") },
       { find: /^drizzle-queue\/schema$/, replacement: source("schema/index.ts") },
       { find: /^drizzle-queue\/worker$/, replacement: source("worker/index.ts") },
+      { find: /^drizzle-queue\/admin$/, replacement: source("admin/index.ts") },
     ],
   },
   test: {
@@ -46,6 +47,7 @@ export default defineConfig({
       room("unit", { testTimeout: 10_000 }),
       room("queries", { testTimeout: 30_000 }),
       room("worker", { testTimeout: 30_000 }),
+      room("admin", { testTimeout: 30_000 }),
       room("guarantees", { testTimeout: 60_000 }),
       room("migrations", { testTimeout: 120_000 }),
       types,

@@ -28,6 +28,22 @@ export interface InsertedJob {
 /** A worker not seen for longer is taken for dead: waking it would waste the notification. */
 export const FRESH = "seen_at > statement_timestamp() - interval '30 seconds'";
 
+/**
+ * Wakes one worker more than there are jobs, of each queue and name: one probe for each
+ * of these, whatever the number of jobs, and none when nobody waits.
+ *
+ * `lines` has the columns queue, name and jobs, and what `condition` names as its own.
+ */
+export const wakeFor = (lines: string, condition = ""): string =>
+  `(select count(pg_notify('{channel}', worker.id)) from (
+    select distinct chosen.id from (${lines}) line cross join lateral (
+      select id from {workers}
+      where waiting and ${FRESH}
+        and (queues is null or line.queue = any(queues)) and line.name = any(names) ${condition}
+      order by random() limit line.jobs + 1
+    ) chosen
+  ) worker)`;
+
 /** The columns that each insert writes, so that no way in forgets an option. */
 export const COLUMNS = "queue, name, payload, priority, max_attempts, available_at, created_at";
 

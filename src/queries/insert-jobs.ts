@@ -10,6 +10,7 @@ import {
   known,
   type NewJob,
   tooLate,
+  wakeFor,
 } from "./enqueue-parts.js";
 import type { Executor, Row } from "./executor.js";
 import { type Template, template } from "./template.js";
@@ -73,25 +74,16 @@ const INSERT_KEYED = `
 /** Rows with an ordinality come in its order without a sort; the numbers are drawn behind it. */
 const INSERT_PLAIN = `insert into {jobs} (${COLUMNS}) select ${VALUES} from (${GIVEN}) given order by place ${RETURNING}`;
 
-/**
- * Wakes one worker more than there are jobs, of each queue and name: one probe
- * for each of these, whatever the number of jobs, and none when nobody waits.
- */
-const WAKE = `(select count(pg_notify('{channel}', worker.id)) from (
-    select distinct chosen.id from (
-      select queue, name, count(*) as jobs, min(available_at) as due from job
-      where available_at <= (
-        select statement_timestamp() + max(poll_interval_ms) * interval '1200 microseconds'
-        from {workers} where waiting and ${FRESH}
-      )
-      group by queue, name
-    ) line cross join lateral (
-      select id from {workers}
-      where waiting and ${FRESH}
-        and (queues is null or line.queue = any(queues)) and line.name = any(names) ${tooLate("line.due")}
-      order by random() limit line.jobs + 1
-    ) chosen
-  ) worker)`;
+/** Only those that are due before such a worker looks again. */
+const WAKE = wakeFor(
+  `select queue, name, count(*) as jobs, min(available_at) as due from job
+    where available_at <= (
+      select statement_timestamp() + max(poll_interval_ms) * interval '1200 microseconds'
+      from {workers} where waiting and ${FRESH}
+    )
+    group by queue, name`,
+  tooLate("line.due"),
+);
 
 /** One row, whatever the number of jobs. A number stays empty where the key was taken meanwhile. */
 const KEYED = `

@@ -1,0 +1,7 @@
+export type { CancelAnswer } from "../queries/cancel-jobs.js";
+export type { JobCounts } from "../queries/count-jobs.js";
+export type { RequeueAnswer } from "../queries/requeue-jobs.js";
+export type { StoredJob, StoredJobDetails } from "../queries/stored-job.js";
+export type { StoredError } from "../schema/jobs.js";
+export { type Admin, createAdmin } from "./create-admin.js";
+export type { JobFilter, JobPage } from "./job-pages.js";

@@ -1,0 +1,143 @@
+import { PGlite } from "@electric-sql/pglite";
+import { drizzle } from "drizzle-orm/pglite";
+import { migrate } from "drizzle-orm/pglite/migrator";
+import { createQueue } from "drizzle-queue";
+import { createAdmin } from "drizzle-queue/admin";
+import { expect, test } from "vitest";
+import { createDatabase } from "../support/database.js";
+import { type AppDatabase, DRIVERS } from "../worker/drivers.js";
+import { admin, queue } from "./fixture.js";
+
+/** A database of its own on every driver. */
+const OPENED = [
+  ...DRIVERS.map(({ driver, open }) => ({
+    driver: driver as string,
+    async open(): Promise<AppDatabase> {
+      const database = await createDatabase();
+      const app = open(database.url);
+      return { db: app.db, close: () => app.close().then(database.drop) };
+    },
+  })),
+  {
+    driver: "PGlite",
+    async open(): Promise<AppDatabase> {
+      const client = new PGlite();
+      const db = drizzle(client);
+      await migrate(db, { migrationsFolder: "drizzle" });
+      return { db: db as unknown as AppDatabase["db"], close: () => client.close() };
+    },
+  },
+];
+
+test.each(OPENED)(
+  "on $driver each function does its work, in and out of a transaction",
+  {
+    timeout: 60_000,
+  },
+  async ({ open }) => {
+    const { db, close } = await open();
+    const at = new Date("2030-01-01T08:00:00.123Z");
+    const payload = { reportId: 1 };
+    const { id } = await queue.enqueueNow(db, "report", payload, { runAt: at, priority: 2 });
+    expect(await admin.getJob(db, 4_711)).toBeUndefined();
+    expect(await admin.getJob(db, id)).toEqual({
+      id,
+      name: "report",
+      queue: "default",
+      status: "queued",
+      priority: 2,
+      attempts: 0,
+      maxAttempts: 2,
+      expiredLeases: 0,
+      idempotencyKey: "report 1",
+      createdAt: expect.any(Date),
+      availableAt: at,
+      startedAt: null,
+      finishedAt: null,
+      lockedBy: null,
+      leaseUntil: null,
+      cancelRequestedAt: null,
+      lastError: null,
+      payload,
+      result: null,
+      errors: [],
+    });
+    expect(await admin.countJobs(db)).toMatchObject([
+      { queue: "default", name: "report", scheduled: 1 },
+    ]);
+
+    expect(await db.transaction((tx) => admin.cancel(tx, id))).toBe("cancelled");
+    const page = await admin.listJobs(db, { status: "cancelled", limit: 1 });
+    expect(page).toMatchObject({ jobs: [{ id, availableAt: at }], next: expect.any(String) });
+    const further = await admin.listJobs(db, {
+      status: "cancelled",
+      after: page.next ?? undefined,
+    });
+    expect(further).toEqual({ jobs: [], next: null });
+
+    expect(await db.transaction((tx) => admin.requeueMany(tx, [id, 4_711]))).toEqual([
+      { id, answer: "requeued" },
+      { id: 4_711, answer: "missing" },
+    ]);
+    const queued = await admin.listJobs(db, { status: "queued", limit: 1 });
+    expect(queued.jobs).toMatchObject([{ id }]);
+    expect(
+      await admin.listJobs(db, { status: "queued", after: queued.next ?? undefined }),
+    ).toMatchObject({ jobs: [] });
+    expect(await admin.cancelMany(db, [])).toEqual([]);
+    await close();
+  },
+);
+
+test("speaks of the tables of its queue, whatever the session's search path", async () => {
+  const database = await createDatabase();
+  await database.pool.query(`
+    create schema "My $1 queue";
+    alter table queue_jobs rename to jobs;
+    alter table queue_workers rename to workers;
+    alter table jobs set schema "My $1 queue";
+    alter table workers set schema "My $1 queue"`);
+  const place = { schema: "My $1 queue", prefix: "" };
+  const placed = createAdmin({ queue: createQueue({ jobs: queue.jobs, tables: place }) });
+  const [driver] = DRIVERS;
+  const app = driver?.open(`${database.url}?options=-c%20search_path%3D`);
+  if (app === undefined) throw new Error("There is no driver.");
+  await database.pool.query(
+    `insert into "My $1 queue".jobs (queue, name, payload, status, outcome, finished_at) values ('q', 'gone', '{}', 'failed', 'failed', now())`,
+  );
+  expect(await placed.countJobs(app.db)).toMatchObject([{ queue: "q", name: "gone", failed: 1 }]);
+  const { jobs } = await placed.listJobs(app.db, { status: "failed", name: "gone" });
+  const [job] = jobs;
+  expect(await placed.requeue(app.db, job?.id ?? 0)).toBe("requeued");
+  expect(await placed.cancel(app.db, job?.id ?? 0)).toBe("cancelled");
+  expect(await placed.getJob(app.db, job?.id ?? 0)).toMatchObject({ status: "cancelled" });
+  await app.close();
+  await database.drop();
+});
+
+test.each<[string, () => unknown]>([
+  ["an unknown option", () => createAdmin({ queue, db: {} } as never)],
+  ["no queue", () => createAdmin({} as never)],
+  ["tables in place of a queue", () => createAdmin({ queue: queue.tables } as never)],
+])("refuses %s when it is made", (_, make) => {
+  expect(make).toThrow(expect.objectContaining({ code: "INVALID_OPTION" }));
+});
+
+test.each<[string, () => Promise<unknown>]>([
+  ["an id that is a text", () => admin.cancel(database(), "1" as never)],
+  ["an id of 0", () => admin.getJob(database(), 0)],
+  ["a list with one id that is none", () => admin.requeueMany(database(), [1, Number.NaN])],
+  ["one id in place of a list", () => admin.cancelMany(database(), 1 as never)],
+  ["no database", () => admin.requeue(undefined as never, 1)],
+  ["a limit of nothing", () => admin.countJobs(database(), { limit: 0 })],
+])("refuses %s before any SQL", async (_, call) => {
+  await expect(call()).rejects.toMatchObject({ code: "INVALID_OPTION" });
+});
+
+/** One that cannot be spoken to. */
+const database = () => ({
+  execute: () => {
+    throw new Error("It has sent SQL.");
+  },
+  selectDistinctOn: () => undefined,
+});
