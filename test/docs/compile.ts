@@ -18,6 +18,7 @@ const fixtures = join(projectFolder, "test/docs/fixtures");
 const shared: Readonly<Record<string, string>> = {
   "db.ts": 'export { db } from "../app.js";',
   "jobs.ts": 'export { jobs } from "../app.js";',
+  "queue.ts": 'export { db, queue } from "../app.js";',
 };
 
 /** Type-checks snippets as an app with strict settings would; answers where and what is wrong. */

@@ -141,10 +141,16 @@ export const ENQUEUEING: readonly FieldFault[] = [
     outcome:
       "Attempts begin anew, history and key stay, and the lease version only grows: the former worker is refused.",
     seen: ["https://github.com/timgit/pg-boss/commits/master"],
-    tests: testsIn(
-      "docs/operations-sql.test.ts",
-      "a job that is queued again by hand is out of reach for the worker that held it before",
-    ),
-    reason: "Done by SQL today; the call for it comes with the operator's API.",
+    tests: [
+      ...testsIn(
+        "admin/requeue.test.ts",
+        "that failed gives it all its attempts again; its errors and its key stay",
+        "clears what its former life has left in the row, but not the fence",
+      ),
+      ...testsIn(
+        "docs/operations-sql.test.ts",
+        "a job that is queued again by hand is out of reach for the worker that held it before",
+      ),
+    ],
   },
 ];

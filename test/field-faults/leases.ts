@@ -218,14 +218,19 @@ export const LEASES: readonly FieldFault[] = [
     outcome:
       "It is read with each renewal and each retry: the job ends as done or as cancelled, as the event says, and never runs again.",
     seen: ["riverqueue/river#1245", "OCA/queue#773"],
-    tests: testsIn(
-      "worker/cancel-requests.test.ts",
-      "aborts its handler, and the job is cancelled and not tried again, %s",
-      "that loses to its completion leaves it done, as the event says",
-      "that is not noticed before %s keeps it from being run again",
-      "that is not noticed before its worker stops is carried out with its release",
-    ),
-    reason: "Asked for by SQL today; the call for it comes with the operator's API.",
+    tests: [
+      ...testsIn(
+        "worker/cancel-requests.test.ts",
+        "aborts its handler, and the job is cancelled and not tried again, %s",
+        "that loses to its completion leaves it done, as the event says",
+        "that is not noticed before %s keeps it from being run again",
+        "that is not noticed before its worker stops is carried out with its release",
+      ),
+      ...testsIn(
+        "admin/cancel.test.ts",
+        "of jobs that are cancelled while workers run them, each ends as the answer allows, and runs once at most",
+      ),
+    ],
   },
   {
     id: "A23",
