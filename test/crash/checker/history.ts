@@ -68,13 +68,18 @@ export const commits = (kind: OrderKind): boolean =>
 export const isClaim = ({ old, new: now }: AuditEntry): boolean =>
   old !== null && now !== null && now.version > old.version;
 
-/** Whether a row change is an operator's: he asks for the job's end, and changes nothing else. */
-export const isRequest = ({ old, new: now }: AuditEntry): boolean =>
-  old !== null &&
-  now !== null &&
-  !old.isUnwanted &&
-  now.isUnwanted &&
-  JSON.stringify({ ...old, isUnwanted: true }) === JSON.stringify(now);
+/** Whether a row change is an operator's, who wants the job's end. */
+export const isAsked = ({ old, new: now }: AuditEntry): boolean =>
+  old !== null && now !== null && !old.isUnwanted && now.isUnwanted;
+
+/** Whether he only asks for it, and changes nothing else: somebody holds the job. */
+export const isRequest = (entry: AuditEntry): boolean =>
+  isAsked(entry) &&
+  JSON.stringify({ ...entry.old, isUnwanted: true }) === JSON.stringify(entry.new);
+
+/** Whether he ends it himself: nobody holds the job. */
+export const isCancelAtOnce = (entry: AuditEntry): boolean =>
+  isAsked(entry) && entry.new?.status === "cancelled";
 
 /** Whether a number is that of a child, which no producer ordered. */
 export const isChild = (no: number): boolean => no >= childOf(0);

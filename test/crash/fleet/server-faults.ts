@@ -1,4 +1,7 @@
 import pg from "pg";
+import { type CancelAnswer, cancelJobs } from "../../../src/queries/cancel-jobs.js";
+import type { Row, Statement } from "../../../src/queries/executor.js";
+import { tableNames } from "../../../src/schema/table-names.js";
 
 /** Opens a session past the proxy; it and its errors are the harness's own. */
 export async function connectDirectly(url: string, name = "crash nemesis"): Promise<pg.Client> {
@@ -34,24 +37,32 @@ export async function terminateSessions(url: string, sessions: number): Promise<
 /** Jobs by which other promises are tried: there are few of them, and each is to come to its own end. */
 const SPARED = ["poison", "contested", "contested-settle", "long"];
 
-/** Asks for the end of one job, as an operator does who has nothing but SQL. */
+const cancel = cancelJobs(tableNames());
+
+/** Cancels one job, as an operator does. */
 export async function askForEnd(
   url: string,
   { status, of }: { readonly status: string; readonly of: "any" | "unwanted" },
 ): Promise<boolean> {
-  let asked = 0;
+  const answers: CancelAnswer[] = [];
   await once(url, async (client) => {
-    const { rowCount } = await client.query(
-      `update public.queue_jobs set cancel_requested_at = now()
-       where id = (
-         select id from public.queue_jobs
-         where status = $1 and cancel_requested_at is null and name <> all($2)
-         order by name = $3 desc, random() limit 1 for no key update skip locked)`,
+    const { rows } = await client.query<{ id: string }>(
+      `select id from public.queue_jobs
+       where status = $1 and cancel_requested_at is null and name <> all($2)
+       order by name = $3 desc, random() limit 1`,
       [status, SPARED, of],
     );
-    asked = rowCount ?? 0;
+    const executor = {
+      run: async ({ text, values }: Statement) =>
+        (await client.query<Row & pg.QueryResultRow>(text, [...values])).rows,
+    };
+    const told = await cancel(
+      executor,
+      rows.map(({ id }) => Number(id)),
+    );
+    answers.push(...told.values());
   });
-  return asked > 0;
+  return answers.some((answer) => answer === "cancelled" || answer === "requested");
 }
 
 /** New transactions may not write, as on a standby that was promoted the wrong way round. */

@@ -1,8 +1,10 @@
 import type pg from "pg";
+import { cancelJobs } from "../../../src/queries/cancel-jobs.js";
 import type { Executor, Row } from "../../../src/queries/executor.js";
 import { guardJob } from "../../../src/queries/guard-job.js";
 import { releaseStrays } from "../../../src/queries/release-strays.js";
 import { renewLeases } from "../../../src/queries/renew-leases.js";
+import { requeueJobs } from "../../../src/queries/requeue-jobs.js";
 import { settleAndClaim } from "../../../src/queries/settle-and-claim.js";
 import type { Settlement } from "../../../src/queries/settle-jobs.js";
 import { tableNames } from "../../../src/schema/table-names.js";
@@ -38,6 +40,8 @@ const claimAndSettle = settleAndClaim(tables);
 const renew = renewLeases(tables);
 const guard = guardJob(tables);
 const strays = releaseStrays(tables);
+const cancel = cancelJobs(tables);
+const requeue = requeueJobs(tables);
 
 /** So long that time passes by the step that moves it only. */
 const LEASE_MS = 60_000;
@@ -116,6 +120,18 @@ export const releases =
       asked: 10,
       held: [],
     });
+
+/** Cancels the job at the start, as an operator does. */
+export const cancels =
+  (session: Session, { jobId }: Hold): Step =>
+  () =>
+    cancel(executorOf(session), [jobId]);
+
+/** Queues the job at the start again, if it has failed or was cancelled. */
+export const requeues =
+  (session: Session, { jobId }: Hold): Step =>
+  () =>
+    requeue(executorOf(session), [jobId]);
 
 /** The four statements of a `commit`: begin, effect, guard, and the end that the guard allows. */
 export function commitSteps(session: Session, hold: Hold): Step[] {

@@ -1,12 +1,14 @@
 import type { Settlement } from "../../../src/queries/settle-jobs.js";
 import {
   type Actor,
+  cancels,
   claims,
   commitSteps,
   expires,
   type Hold,
   releases,
   renews,
+  requeues,
   type Session,
   type Step,
   settles,
@@ -121,6 +123,38 @@ export const PAIRS: readonly Scenario[] = [
     ],
   },
   {
+    name: "a commit, and an operator who cancels",
+    job: "effect",
+    who: ["first", "second"],
+    actors: (sessions, held) => [
+      actor("holder", commitSteps(at(sessions)(0), held)),
+      actor("operator and successor", [
+        cancels(at(sessions)(1), held),
+        ...successor(at(sessions)(1), ["effect"]),
+      ]),
+    ],
+  },
+  {
+    name: "retry, and an operator who cancels and queues again",
+    job: "settle",
+    who: ["first", "second"],
+    actors: (sessions, held) => [
+      actor("holder", [
+        renews(at(sessions)(0), held),
+        settles(at(sessions)(0), held, retry),
+        renews(at(sessions)(0), held),
+        settles(at(sessions)(0), held, { way: "complete" }),
+      ]),
+      actor("operator and successor", [
+        cancels(at(sessions)(1), held),
+        expires(at(sessions)(1)),
+        cancels(at(sessions)(1), held),
+        requeues(at(sessions)(1), held),
+        ...settlingSuccessor(at(sessions)(1), { way: "complete" }).slice(1),
+      ]),
+    ],
+  },
+  {
     name: "two enqueues of one key",
     job: null,
     who: ["first", "second"],
@@ -151,6 +185,23 @@ export const TRIPLES: readonly Scenario[] = [
       actor("holder", [renews(at(sessions)(0), held), settles(at(sessions)(0), held, retry)]),
       actor("second", settlingSuccessor(at(sessions)(1), retry)),
       actor("third", settlingSuccessor(at(sessions)(2), { way: "remove" })),
+    ],
+  },
+  {
+    name: "one who fails it, an operator who queues it again, and another who takes over",
+    job: "settle",
+    who: ["first", "second", "third"],
+    actors: (sessions, held) => [
+      actor("holder", [
+        settles(at(sessions)(0), held, { ...retry, status: "failed", delayMs: null }),
+        settles(at(sessions)(0), held, { way: "complete" }),
+      ]),
+      actor("operator", [
+        requeues(at(sessions)(1), held),
+        cancels(at(sessions)(1), held),
+        requeues(at(sessions)(1), held),
+      ]),
+      actor("successor", settlingSuccessor(at(sessions)(2), { way: "complete" })),
     ],
   },
   {

@@ -32,8 +32,11 @@ export type Command =
       readonly claim: Claim;
     }
   | { readonly what: "commit"; readonly hold: number }
-  /** An operator asks for the end of a job, picked by its place among those that are open. */
+  /** An operator cancels a job, or queues it again, picked by its place among all. */
   | { readonly what: "cancel"; readonly job: number }
+  | { readonly what: "requeue"; readonly job: number }
+  /** The same by SQL: asks for the end of a job, picked among those that are open. */
+  | { readonly what: "cancelByHand"; readonly job: number }
   | { readonly what: "advance"; readonly ms: number };
 
 const what = <W extends Command["what"]>(name: W) => fc.constant(name);
@@ -79,6 +82,8 @@ export const commandLists = (maxLength: number): fc.Arbitrary<Command[]> =>
       { weight: 2, arbitrary: fc.record({ what: what("settleAndClaim"), hold, end, claim }) },
       { weight: 2, arbitrary: fc.record({ what: what("commit"), hold }) },
       { weight: 1, arbitrary: fc.record({ what: what("cancel"), job }) },
+      { weight: 1, arbitrary: fc.record({ what: what("requeue"), job }) },
+      { weight: 1, arbitrary: fc.record({ what: what("cancelByHand"), job }) },
       { weight: 3, arbitrary: fc.record({ what: what("advance"), ms }) },
     ),
     { maxLength, size: "max" },

@@ -38,8 +38,16 @@ async function carryOut(command: Command, both: Both): Promise<void> {
       return learn(both, command.claim, model.claimable(command.claim), claim);
     }
     case "cancel": {
-      const id = model.cancel(command.job);
-      return id === undefined ? undefined : real.cancel(id);
+      const id = model.idAt(command.job);
+      return expect(await real.cancel(id), "cancelled").toBe(model.cancel(id));
+    }
+    case "requeue": {
+      const id = model.idAt(command.job);
+      return expect(await real.requeue(id), "requeued").toBe(model.requeue(id));
+    }
+    case "cancelByHand": {
+      const id = model.cancelByHand(command.job);
+      return id === undefined ? undefined : real.cancelByHand(id);
     }
   }
 }

@@ -1,3 +1,5 @@
+import type { CancelAnswer } from "../../../src/queries/cancel-jobs.js";
+import type { RequeueAnswer } from "../../../src/queries/requeue-jobs.js";
 import type { SettleAnswer } from "../../../src/queries/settle-jobs.js";
 import type { Claim, Item } from "./commands.js";
 
@@ -135,8 +137,36 @@ export class QueueModel {
     return job?.status === "running" && job.version === version && !this.hasRunOut(job);
   }
 
+  /** The id at a place among all, or one that is not there. */
+  idAt(place: number): number {
+    const ids = [...this.jobs.keys()];
+    return ids[place % (ids.length + 1)] ?? 1_000_000;
+  }
+
+  cancel(id: number): CancelAnswer {
+    const job = this.jobs.get(id);
+    if (job === undefined) return "missing";
+    if (!OPEN.has(job.status)) return "ended";
+    job.isUnwanted = true;
+    if (job.status === "running" && !this.hasRunOut(job)) return "requested";
+    if (job.status === "running") job.version += 1;
+    job.status = "cancelled";
+    job.leaseMs = null;
+    return "cancelled";
+  }
+
+  requeue(id: number): RequeueAnswer {
+    const job = this.jobs.get(id);
+    if (job === undefined) return "missing";
+    if (OPEN.has(job.status)) return "open";
+    if (job.status === "done") return "done";
+    Object.assign(job, { status: "queued", attempts: 0, expired: 0, isUnwanted: false });
+    job.dueMs = this.nowMs;
+    return "requeued";
+  }
+
   /** A queued job is claimed all the same; its first renewal tells. */
-  cancel(place: number): number | undefined {
+  cancelByHand(place: number): number | undefined {
     const open = [...this.jobs.values()].filter(({ status }) => OPEN.has(status));
     const job = open[place % Math.max(1, open.length)];
     if (job !== undefined) job.isUnwanted = true;

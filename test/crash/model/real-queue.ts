@@ -1,5 +1,6 @@
 import { drizzle } from "drizzle-orm/node-postgres";
 import { createQueue, defineJob, defineJobs, isQueueError } from "drizzle-queue";
+import { type CancelAnswer, createAdmin, type RequeueAnswer } from "drizzle-queue/admin";
 import type pg from "pg";
 import { z } from "zod";
 import type { ClaimAnswer } from "../../../src/queries/claimed-row.js";
@@ -16,6 +17,7 @@ import { LEASE_MS, type ModelEnd, type ModelHold } from "./model.js";
 const queue = createQueue({
   jobs: defineJobs({ work: defineJob({ payload: z.object({ input: z.number() }) }) }),
 });
+const admin = createAdmin({ queue });
 const tables = tableNames();
 const run = settleAndClaim(tables);
 const renewAll = renewLeases(tables);
@@ -71,8 +73,10 @@ export interface RealQueue {
   }>;
   renew(hold: ModelHold): Promise<"renewed" | RenewAnswer>;
   commit(hold: ModelHold): Promise<GuardAnswer["kind"]>;
-  /** As an operator does it: by SQL. */
-  cancel(id: number): Promise<void>;
+  cancel(id: number): Promise<CancelAnswer>;
+  requeue(id: number): Promise<RequeueAnswer>;
+  /** As an operator does it who has nothing but SQL. */
+  cancelByHand(id: number): Promise<void>;
   /** Moves all times into the past: the same as if so much time had passed. */
   advance(ms: number): Promise<void>;
   stored(): Promise<Row>;
@@ -127,7 +131,9 @@ export function createRealQueue(client: pg.Client): RealQueue {
       await client.query(kind === "held" ? "commit" : "rollback");
       return kind;
     },
-    async cancel(id) {
+    cancel: (id) => admin.cancel(db, id),
+    requeue: (id) => admin.requeue(db, id),
+    async cancelByHand(id) {
       await rows("update public.queue_jobs set cancel_requested_at = now() where id = $1", [id]);
     },
     async advance(ms) {

@@ -1,7 +1,7 @@
 import type { AuditEntry } from "../../ledger/entries.js";
 import type { Ledger } from "../../ledger/read-ledger.js";
 import { workOfUnwanted } from "../../plan/orders.js";
-import { isClaim, isRequest, type JobHistory } from "../history.js";
+import { isAsked, isClaim, isRequest, type JobHistory } from "../history.js";
 import { inquire, type Verdict } from "../verdict.js";
 import { isDoomed } from "./attempts.js";
 
@@ -14,11 +14,11 @@ export function requestsAreHeard({ facts }: Ledger, histories: Histories): Verdi
     "a job whose end was asked for ends cancelled, or done before it heard of that, and no other is cancelled",
   );
   for (const job of histories.values()) {
-    const isAsked = job.audit.some(isRequest);
-    if (isAsked || job.ending === "cancelled") inquiry.look(wrongOf(job, isAsked));
+    const wasAsked = job.audit.some(isAsked);
+    if (wasAsked || job.ending === "cancelled") inquiry.look(wrongOf(job, wasAsked));
     for (const end of job.ends) {
       if (end.how !== "JOB_CANCELLED") continue;
-      inquiry.look(!isAsked && `${job.kind} job ${job.jobId} was told that it is cancelled`);
+      inquiry.look(!wasAsked && `${job.kind} job ${job.jobId} was told that it is cancelled`);
     }
   }
   const told = [...histories.values()].filter(
@@ -34,9 +34,9 @@ export function requestsAreHeard({ facts }: Ledger, histories: Histories): Verdi
   return inquiry.verdict();
 }
 
-function wrongOf({ jobId, kind, ending }: JobHistory, isAsked: boolean): string | undefined {
+function wrongOf({ jobId, kind, ending }: JobHistory, wasAsked: boolean): string | undefined {
   const what = `${kind} job ${jobId}`;
-  if (!isAsked) return `${what} was cancelled, and nobody had asked for it`;
+  if (!wasAsked) return `${what} was cancelled, and nobody had asked for it`;
   if (ending === "open") return `${what} was left open though its end was asked for`;
   return ending === "failed" && !isDoomed(kind) ? `${what} failed, asked to end` : undefined;
 }

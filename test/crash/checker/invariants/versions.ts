@@ -1,6 +1,6 @@
 import type { AuditEntry, AuditedRow } from "../../ledger/entries.js";
 import type { Ledger } from "../../ledger/read-ledger.js";
-import { isClaim, isRequest, type JobHistory } from "../history.js";
+import { isCancelAtOnce, isClaim, isRequest, type JobHistory } from "../history.js";
 import { inquire, type Verdict } from "../verdict.js";
 
 type Histories = ReadonlyMap<number, JobHistory>;
@@ -90,12 +90,15 @@ function isLegal(entry: AuditEntry): boolean {
   }
   // What is done may be deleted, and what is done may be so by its deletion.
   if (now === null) return old.status === "running" || old.status === "done";
-  if (isRequest(entry)) return old.status === "queued" || old.status === "running";
+  if (isRequest(entry)) return isOpen(old);
+  if (isCancelAtOnce(entry)) return now.attempts === old.attempts && isOpen(old);
   return now.version > old.version ? isLegalClaim(old, now) : isLegalEnd(old, now);
 }
 
+const isOpen = ({ status }: AuditedRow): boolean => status === "queued" || status === "running";
+
 function isLegalClaim(old: AuditedRow, now: AuditedRow): boolean {
-  if (old.status !== "queued" && old.status !== "running") return false;
+  if (!isOpen(old)) return false;
   const isLost = old.status === "running";
   // What nobody wants any more is not run again where it was lost.
   if (now.status === "running")
