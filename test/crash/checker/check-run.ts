@@ -32,8 +32,7 @@ type Invariant = (ledger: Ledger, histories: ReadonlyMap<number, JobHistory>) =>
 /**
  * The invariants of features that exist.
  *
- * Left out: I8 (ordering keys) and I10 (schedules), which there are not yet, and
- * with them replays in I5, I9 and I16.
+ * Left out: I8 (ordering keys) and I10 (schedules), which there are not yet.
  */
 const INVARIANTS: readonly Invariant[] = [
   acknowledgedJobsExist,

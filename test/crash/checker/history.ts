@@ -81,6 +81,14 @@ export const isRequest = (entry: AuditEntry): boolean =>
 export const isCancelAtOnce = (entry: AuditEntry): boolean =>
   isAsked(entry) && entry.new?.status === "cancelled";
 
+/** Whether a row change is an operator's who queues a job again: it has all its attempts then. */
+export const isRequeue = ({ old, new: now }: AuditEntry): boolean =>
+  (old?.status === "failed" || old?.status === "cancelled") &&
+  now?.status === "queued" &&
+  now.version === old.version &&
+  now.attempts === 0 &&
+  !now.isUnwanted;
+
 /** Whether a number is that of a child, which no producer ordered. */
 export const isChild = (no: number): boolean => no >= childOf(0);
 

@@ -7,6 +7,7 @@ import {
   askForEnd,
   crowd,
   holdSnapshot,
+  queueAgain,
   roleSettings,
   terminateSessions,
   turnReadOnly,
@@ -43,7 +44,7 @@ export interface NemesisOptions {
 
 /** A fault whose target is down, or has no such connection, is tried again after this, in milliseconds. */
 const AGAIN_MS = 100;
-/** The operator's requests to cancel follow each other at this distance, in milliseconds, however many wait for a job that suits them. */
+/** The operator's calls follow each other at this distance, in milliseconds, however many wait for a job that suits them. */
 const OPERATOR_MS = 250;
 
 /** What the server is like for a while. */
@@ -112,9 +113,9 @@ export function createNemesis(options: NemesisOptions): Nemesis {
     return true;
   };
 
-  const cancel = (action: Extract<FaultAction, { kind: "cancel" }>): Promise<boolean> => {
+  const operate = (act: () => Promise<boolean>): Promise<boolean> => {
     const isOver = (): boolean => elapsedMs() >= options.untilMs;
-    const asked = operator.then(() => !isOver() && askForEnd(server.url, action));
+    const asked = operator.then(() => !isOver() && act());
     operator = asked.catch(() => false).then(() => (isOver() ? undefined : pauseFor(OPERATOR_MS)));
     return asked;
   };
@@ -133,7 +134,9 @@ export function createNemesis(options: NemesisOptions): Nemesis {
       case "terminate":
         return terminateSessions(server.url, action.sessions);
       case "cancel":
-        return cancel(action);
+        return operate(() => askForEnd(server.url, action));
+      case "requeue":
+        return operate(() => queueAgain(server.url));
     }
   };
 

@@ -1,6 +1,7 @@
 import pg from "pg";
-import { type CancelAnswer, cancelJobs } from "../../../src/queries/cancel-jobs.js";
-import type { Row, Statement } from "../../../src/queries/executor.js";
+import { cancelJobs } from "../../../src/queries/cancel-jobs.js";
+import type { Executor, Row } from "../../../src/queries/executor.js";
+import { requeueJobs } from "../../../src/queries/requeue-jobs.js";
 import { tableNames } from "../../../src/schema/table-names.js";
 
 /** Opens a session past the proxy; it and its errors are the harness's own. */
@@ -37,32 +38,52 @@ export async function terminateSessions(url: string, sessions: number): Promise<
 /** Jobs by which other promises are tried: there are few of them, and each is to come to its own end. */
 const SPARED = ["poison", "contested", "contested-settle", "long"];
 
-const cancel = cancelJobs(tableNames());
+const tables = tableNames();
+const cancel = cancelJobs(tables);
+const requeue = requeueJobs(tables);
 
 /** Cancels one job, as an operator does. */
-export async function askForEnd(
+export const askForEnd = (
   url: string,
   { status, of }: { readonly status: string; readonly of: "any" | "unwanted" },
+): Promise<boolean> =>
+  changeOne(url, ["cancelled", "requested"], cancel, {
+    text: `select id from public.queue_jobs
+      where status = $1 and cancel_requested_at is null and name <> all($2)
+      order by name = $3 desc, random() limit 1`,
+    values: [status, SPARED, of],
+  });
+
+/** Queues one job again that has failed or was cancelled, as an operator does. */
+export const queueAgain = (url: string): Promise<boolean> =>
+  changeOne(url, ["requeued"], requeue, {
+    text: `select id from public.queue_jobs
+      where status in ('failed', 'cancelled') and name <> all($1)
+      order by random() limit 1`,
+    values: [SPARED],
+  });
+
+/** @returns whether the job that was chosen was changed: meanwhile it may have gone its way. */
+async function changeOne(
+  url: string,
+  wanted: readonly string[],
+  change: (executor: Executor, ids: readonly number[]) => Promise<ReadonlyMap<number, string>>,
+  choice: { readonly text: string; readonly values: unknown[] },
 ): Promise<boolean> {
-  const answers: CancelAnswer[] = [];
+  let isChanged = false;
   await once(url, async (client) => {
-    const { rows } = await client.query<{ id: string }>(
-      `select id from public.queue_jobs
-       where status = $1 and cancel_requested_at is null and name <> all($2)
-       order by name = $3 desc, random() limit 1`,
-      [status, SPARED, of],
-    );
-    const executor = {
-      run: async ({ text, values }: Statement) =>
+    const { rows } = await client.query<{ id: string }>(choice.text, choice.values);
+    const executor: Executor = {
+      run: async ({ text, values }) =>
         (await client.query<Row & pg.QueryResultRow>(text, [...values])).rows,
     };
-    const told = await cancel(
+    const answers = await change(
       executor,
       rows.map(({ id }) => Number(id)),
     );
-    answers.push(...told.values());
+    isChanged = [...answers.values()].some((answer) => wanted.includes(answer));
   });
-  return answers.some((answer) => answer === "cancelled" || answer === "requested");
+  return isChanged;
 }
 
 /** New transactions may not write, as on a standby that was promoted the wrong way round. */

@@ -56,12 +56,14 @@ export type FaultAction =
   | { readonly kind: "role-settings"; readonly ms: number }
   /** A transaction is held open, so that nothing can be vacuumed. */
   | { readonly kind: "held-snapshot"; readonly ms: number }
-  /** An operator asks by SQL for the end of a job in this state; of any kind that may be asked, or rather of those that are there for it. */
+  /** An operator cancels a job in this state; of any kind that may be asked, or rather of those that are there for it. */
   | {
       readonly kind: "cancel";
       readonly status: "queued" | "running";
       readonly of: "any" | "unwanted";
     }
+  /** An operator queues a job again that has failed or was cancelled. */
+  | { readonly kind: "requeue" }
   /** Idle sessions take what is left of `max_connections`. */
   | { readonly kind: "crowd"; readonly ms: number };
 

@@ -25,6 +25,8 @@ export interface Level {
   readonly hostilePhases: number;
   /** How many jobs an operator asks to end. */
   readonly cancels: number;
+  /** How many of those that failed or were cancelled he queues again. */
+  readonly requeues: number;
   /**
    * How many jobs there are besides that run long enough for that. They go before all others:
    * too many of them would fill every slot, since each kill makes them begin anew.
@@ -60,6 +62,7 @@ const T0: Level = {
   terminations: 2,
   hostilePhases: 1,
   cancels: 50,
+  requeues: 12,
   unwanted: 30,
   contested: 10,
   idleMs: 3_000,
@@ -86,6 +89,7 @@ const T1: Level = {
   terminations: 10,
   hostilePhases: 4,
   cancels: 400,
+  requeues: 100,
   unwanted: 100,
   contested: 24,
   idleMs: 10_000,
@@ -109,6 +113,7 @@ const T2: Level = {
   terminations: 40,
   hostilePhases: 20,
   cancels: 2_000,
+  requeues: 500,
   unwanted: 500,
   contested: 100,
   idleMs: 60_000,
@@ -133,6 +138,7 @@ const THROUGHPUT: Level = {
   terminations: 0,
   hostilePhases: 0,
   cancels: 0,
+  requeues: 0,
   unwanted: 0,
   contested: 0,
   idleMs: 6_000,

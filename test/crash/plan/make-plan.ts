@@ -34,6 +34,7 @@ export function makePlan(level: Level, seed: number): FaultPlan {
     ...struck,
     ...restarts(random, level),
     ...cancels(level, seed),
+    ...requeues(level, seed),
     ...lastLosses(level),
   ]
     .sort((a, b) => a.atMs - b.atMs)
@@ -121,6 +122,15 @@ function cancels(level: Level, seed: number): { action: FaultAction; atMs: numbe
         : ({ kind: "cancel", status: aim, of: "any" } as const);
     return { action, atMs: random.integer(level.calmMs, Math.round(level.chaosMs * 0.85)) };
   });
+}
+
+/** Not in the beginning, when there are few to choose from. */
+function requeues(level: Level, seed: number): { action: FaultAction; atMs: number }[] {
+  const random = createRandom(seed ^ 0x4e9e0e);
+  return times(level.requeues, () => ({
+    action: { kind: "requeue" },
+    atMs: random.integer(Math.round(level.chaosMs * 0.3), Math.round(level.chaosMs * 0.85)),
+  }));
 }
 
 /**

@@ -1,7 +1,7 @@
 import type { AuditEntry } from "../../ledger/entries.js";
 import type { Ledger } from "../../ledger/read-ledger.js";
 import type { OrderKind } from "../../plan/orders.js";
-import { type JobHistory } from "../history.js";
+import { isRequeue, type JobHistory } from "../history.js";
 import { inquire, type Verdict } from "../verdict.js";
 
 type Histories = ReadonlyMap<number, JobHistory>;
@@ -15,8 +15,9 @@ export function attemptsAreBounded({ attempts }: Ledger, histories: Histories): 
   for (const job of histories.values()) {
     const done = job.ending === "done" || job.ending === "removed";
     inquiry.look(done && !processed.has(job.jobId) && `job ${job.jobId} is done and never started`);
-    const limit = job.audit[0]?.new?.maxAttempts ?? 0;
-    const givenBack = job.audit.filter(givesBack).length;
+    const lives = 1 + job.audit.filter(isRequeue).length;
+    const limit = (job.audit[0]?.new?.maxAttempts ?? 0) * lives;
+    const givenBack = job.audit.filter((entry) => givesBack(entry) && !isRequeue(entry)).length;
     inquiry.look(
       job.starts.length > limit + givenBack &&
         `${job.kind} job ${job.jobId} started ${job.starts.length} times, ${limit} were allowed and ${givenBack} given back`,

@@ -1,6 +1,6 @@
 import type { AuditEntry, AuditedRow } from "../../ledger/entries.js";
 import type { Ledger } from "../../ledger/read-ledger.js";
-import { isCancelAtOnce, isClaim, isRequest, type JobHistory } from "../history.js";
+import { isCancelAtOnce, isClaim, isRequest, isRequeue, type JobHistory } from "../history.js";
 import { inquire, type Verdict } from "../verdict.js";
 
 type Histories = ReadonlyMap<number, JobHistory>;
@@ -61,7 +61,10 @@ export function leasesAreRespected(_ledger: Ledger, histories: Histories): Verdi
 
 /** I9: jobs go only the ways that are drawn in the state machine. */
 export function transitionsAreLegal(_ledger: Ledger, histories: Histories): Verdict {
-  const inquiry = inquire("I9", "only legal transitions, and none out of a final state");
+  const inquiry = inquire(
+    "I9",
+    "only legal transitions, and none out of a final state but by a requeue",
+  );
   for (const { jobId, audit } of histories.values()) {
     let before: AuditedRow | null = null;
     for (const entry of audit) {
@@ -91,6 +94,7 @@ function isLegal(entry: AuditEntry): boolean {
   // What is done may be deleted, and what is done may be so by its deletion.
   if (now === null) return old.status === "running" || old.status === "done";
   if (isRequest(entry)) return isOpen(old);
+  if (isRequeue(entry)) return true;
   if (isCancelAtOnce(entry)) return now.attempts === old.attempts && isOpen(old);
   return now.version > old.version ? isLegalClaim(old, now) : isLegalEnd(old, now);
 }
