@@ -3,10 +3,12 @@ import { countJobs, type JobCounts } from "../queries/count-jobs.js";
 import { drizzleExecutor, type Executor, type PgExecutor } from "../queries/executor.js";
 import { getJob } from "../queries/get-job.js";
 import { listJobs } from "../queries/list-jobs.js";
+import { type PausedQueue, queueControls } from "../queries/queue-controls.js";
 import { type RequeueAnswer, requeueJobs } from "../queries/requeue-jobs.js";
 import type { StoredJobDetails } from "../queries/stored-job.js";
 import {
   checkInteger,
+  checkText,
   invalidOption,
   isObject,
   refuseUnknownOptions,
@@ -92,6 +94,28 @@ export interface Admin<N extends string = string> {
     db: PgExecutor,
     ids: readonly number[],
   ) => Promise<readonly { readonly id: number; readonly answer: RequeueAnswer }[]>;
+
+  /**
+   * Lets no worker claim from a queue until it is resumed, over any restart.
+   *
+   * Jobs can be enqueued meanwhile, and wait. What workers hold already goes on: handlers that run, and what
+   * was fetched ahead for the next 50 ms. Jobs of a worker that is lost wait for the end of the pause too.
+   *
+   * @returns Whether it was not paused before.
+   * @throws {QueueError} `INVALID_OPTION` when `queue` is no name of 1 to 128 bytes. Errors of the database pass through.
+   */
+  readonly pauseQueue: (db: PgExecutor, queue: string) => Promise<boolean>;
+
+  /**
+   * Ends the pause of a queue, and wakes workers.
+   *
+   * @returns Whether it was paused.
+   * @throws {QueueError} `INVALID_OPTION` when `queue` is no name of 1 to 128 bytes. Errors of the database pass through.
+   */
+  readonly resumeQueue: (db: PgExecutor, queue: string) => Promise<boolean>;
+
+  /** Tells which queues are paused, by name. */
+  readonly listPausedQueues: (db: PgExecutor) => Promise<readonly PausedQueue[]>;
 }
 
 /**
@@ -119,6 +143,7 @@ export function createAdmin<const M extends object>(options: {
     count: countJobs(tables),
     cancel: cancelJobs(tables),
     requeue: requeueJobs(tables),
+    queues: queueControls(tables),
   };
   return Object.freeze<Admin<keyof M & string>>({
     async getJob(db, id) {
@@ -150,6 +175,17 @@ export function createAdmin<const M extends object>(options: {
     async requeueMany(db, ids) {
       checkIds("requeueMany(): ids", ids);
       return changeJobs(executorOf("requeueMany", db), run.requeue, ids);
+    },
+    async pauseQueue(db, name) {
+      checkText("pauseQueue(): queue", name);
+      return run.queues.pause(executorOf("pauseQueue", db), name);
+    },
+    async resumeQueue(db, name) {
+      checkText("resumeQueue(): queue", name);
+      return run.queues.resume(executorOf("resumeQueue", db), name);
+    },
+    async listPausedQueues(db) {
+      return run.queues.list(executorOf("listPausedQueues", db));
     },
   });
 }

@@ -1,5 +1,6 @@
 export type { CancelAnswer } from "../queries/cancel-jobs.js";
 export type { JobCounts } from "../queries/count-jobs.js";
+export type { PausedQueue } from "../queries/queue-controls.js";
 export type { RequeueAnswer } from "../queries/requeue-jobs.js";
 export type { StoredJob, StoredJobDetails } from "../queries/stored-job.js";
 export type { StoredError } from "../schema/jobs.js";

@@ -1,5 +1,5 @@
 import { boundedHistory } from "./bounded-history.js";
-import { type ClaimRequest, requestedPairs } from "./claim-request.js";
+import { type ClaimRequest, pausedTurns, unpausedPairs } from "./claim-request.js";
 
 /**
  * Invariant: of any number of workers at most one holds a job at a given
@@ -88,7 +88,8 @@ const lookColumns = `
   (select round(date_part('epoch', greatest(available_at, 'epoch')) * 1000000)::bigint from passed) as passed_us,
   (select id from passed) as passed_id, (select priority from passed) as passed_priority,
   (select only_swept from passed) as passed_only_swept,
-  exists (select from ranked where not may_wait and nth > room and not only_swept) as leaves_due`;
+  exists (select from ranked where not may_wait and nth > room and not only_swept) as leaves_due,
+  ${pausedTurns} as paused_turns`;
 
 /**
  * From so many jobs on, a claim under backlog sets a column of the ready index to what it is. Else, before a full page of that
@@ -100,7 +101,7 @@ const splitsAtOnce = ", priority = priority";
 
 /** The common table expressions of a plain claim; its results are `claim` and `clock`. */
 const plainParts = (isOfMany: boolean): string => `
-  ${requestedPairs}, ${lease},
+  ${unpausedPairs}, ${lease},
   due as materialized (
     select job.*
     from (select * from request order by turn) as request
@@ -151,7 +152,7 @@ const suspicion = `expired_leases + (lease_until is not null)::int`;
 
 /** The same for a sweep, which starts lower and also takes what others have lost. */
 const sweepParts = `
-  ${requestedPairs}, ${lease},
+  ${unpausedPairs}, ${lease},
   sweep as materialized (
     select not $exclusive::boolean or pg_try_advisory_xact_lock($sweep_lock::bigint) as is_on
   ),

@@ -46,14 +46,23 @@ export interface ClaimRequest {
   readonly hasBacklog: boolean;
 }
 
+const given = `
+  select queue, priority, turn,
+    coalesce('epoch'::timestamptz + floor_us * interval '1 microsecond', '-infinity') as floor_at, floor_id
+  from unnest($queues::text::text[], $priorities::text::smallint[], $floors_us::text::bigint[], $floor_ids::text::bigint[])
+    with ordinality as pair(queue, priority, floor_us, floor_id, turn)`;
+
 /** The pairs to look at, each with the place it is looked at from. */
-export const requestedPairs = `
-  request as materialized (
-    select queue, priority, turn,
-      coalesce('epoch'::timestamptz + floor_us * interval '1 microsecond', '-infinity') as floor_at, floor_id
-    from unnest($queues::text::text[], $priorities::text::smallint[], $floors_us::text::bigint[], $floor_ids::text::bigint[])
-      with ordinality as pair(queue, priority, floor_us, floor_id, turn)
-  )`;
+export const requestedPairs = `request as materialized (${given})`;
+
+/** Those of them whose queue nobody has paused. */
+export const unpausedPairs = `
+  asked as materialized (${given}),
+  paused as materialized (select queue from {controls} where paused_at is not null),
+  request as materialized (select * from asked where queue not in (select queue from paused))`;
+
+/** Which pairs are left out, by their turns; null: none. */
+export const pausedTurns = `(select string_agg(turn::text, ',') from asked where queue in (select queue from paused))`;
 
 /** The values that {@link requestedPairs} names. */
 export function pairValues(pairs: readonly ClaimPair[]): Record<string, Value> {

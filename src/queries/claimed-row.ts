@@ -43,6 +43,8 @@ export interface ClaimAnswer {
   readonly passedOver: PassedOver | undefined;
   /** Whether a due job that a plain claim sees needs a free slot and got none, for however short a time. */
   readonly leavesDue: boolean;
+  /** Which of the pairs that were asked for, counted from 0, it did not look at: their queue is paused. */
+  readonly paused: ReadonlySet<number>;
 }
 
 /** A job whose lease ran out twice or more may be what kills its workers: they are taken one at a time. */
@@ -98,8 +100,13 @@ export function readClaim(rows: readonly Row[]): ClaimAnswer {
     isFull: clock["is_full"] === true,
     passedOver: readPassedOver(clock),
     leavesDue: clock["leaves_due"] === true,
+    paused: readTurns(clock["paused_turns"]),
   };
 }
+
+/** PostgreSQL counts them from 1. */
+const readTurns = (text: unknown): ReadonlySet<number> =>
+  new Set(typeof text === "string" ? text.split(",").map((turn) => Number(turn) - 1) : []);
 
 function readPassedOver(clock: Row): PassedOver | undefined {
   const { passed_us: atUs, passed_id: id, passed_priority, passed_only_swept } = clock;

@@ -31,7 +31,9 @@ const text = `
     and (
       (status = 'running' and locked_by = $worker::text)
       -- What another worker holds is that worker's affair until its lease has run out.
-      or (available_at <= statement_timestamp() and (lease_until is null or lease_until <= statement_timestamp()))
+      -- Nor does anybody wait for the end of a pause.
+      or (queue not in (select queue from {controls} where paused_at is not null)
+        and available_at <= statement_timestamp() and (lease_until is null or lease_until <= statement_timestamp()))
     )
   order by priority, available_at, id limit $limit::int`;
 

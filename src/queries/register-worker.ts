@@ -17,7 +17,7 @@ const registerText = `
   insert into {workers} as worker (id, queues, names, poll_interval_ms, waiting, started_at, seen_at)
   values ($worker, $queues::text::text[], $names::text::text[], $poll_interval_ms::int, $waiting::boolean,
     statement_timestamp(), statement_timestamp())
-  on conflict (id) do update set waiting = excluded.waiting, seen_at = excluded.seen_at
+  on conflict (id) do update set queues = excluded.queues, waiting = excluded.waiting, seen_at = excluded.seen_at
   returning exists (select from pg_listening_channels() as channel where channel = $channel) as is_listening`;
 
 const unregisterText = `delete from {workers} where id = $worker`;

@@ -96,6 +96,7 @@ const clockTypes = {
   passed_priority: "smallint",
   passed_only_swept: "boolean",
   leaves_due: "boolean",
+  paused_turns: "text",
 };
 const clockColumns = Object.keys(clockTypes);
 

@@ -22,8 +22,8 @@ export function template(name: string, text: string, tables: TableNames): Templa
       return `$${parameters.indexOf(parameter) + 1}`;
     })
     .replaceAll(
-      /\{(jobs|processedKeys|workers|channel)\}/g,
-      (_, place: "jobs" | "processedKeys" | "workers" | "channel") => tables[place],
+      /\{(jobs|processedKeys|workers|controls|channel)\}/g,
+      (_, place: "jobs" | "processedKeys" | "workers" | "controls" | "channel") => tables[place],
     );
   return {
     bind(values) {

@@ -1,4 +1,5 @@
 import { pgSchema, pgTable } from "drizzle-orm/pg-core";
+import { defineControlsTable, type QueueControlsTable } from "./controls.js";
 import { defineJobsTable, type QueueJobsTable } from "./jobs.js";
 import { defineProcessedKeysTable, type QueueProcessedKeysTable } from "./processed-keys.js";
 import { type TablePlace, tableNames } from "./table-names.js";
@@ -11,6 +12,7 @@ export interface QueueTables<Prefix extends string = string> {
   readonly queueJobs: QueueJobsTable<`${Prefix}jobs`>;
   readonly queueProcessedKeys: QueueProcessedKeysTable<`${Prefix}processed_keys`>;
   readonly queueWorkers: QueueWorkersTable<`${Prefix}workers`>;
+  readonly queueControls: QueueControlsTable<`${Prefix}controls`>;
 }
 
 /**
@@ -22,7 +24,7 @@ export interface QueueTables<Prefix extends string = string> {
  * @throws {QueueError} `INVALID_OPTION` when an option is unknown, or a name is empty, too long,
  * or holds a NUL, a double quote or a backslash.
  * @example
- * export const { queueSchema, queueJobs, queueProcessedKeys, queueWorkers } =
+ * export const { queueSchema, queueJobs, queueProcessedKeys, queueWorkers, queueControls } =
  *   createQueueTables({ schema: "queue", prefix: "" });
  */
 export function createQueueTables<const Prefix extends string = "queue_">(
@@ -39,5 +41,6 @@ export function createQueueTables<const Prefix extends string = "queue_">(
     queueJobs: defineJobsTable(table, `${prefix}jobs`),
     queueProcessedKeys: defineProcessedKeysTable(table, `${prefix}processed_keys`),
     queueWorkers: defineWorkersTable(table, `${prefix}workers`),
+    queueControls: defineControlsTable(table, `${prefix}controls`),
   };
 }

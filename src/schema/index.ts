@@ -1,5 +1,6 @@
 import { createQueueTables, type QueueTables } from "./create-queue-tables.js";
 
+export type { QueueControlsTable } from "./controls.js";
 export { createQueueTables, type QueueTables } from "./create-queue-tables.js";
 export type { JobOutcome, JobState } from "./job-states.js";
 export type { QueueJobsTable, StoredError } from "./jobs.js";
@@ -20,6 +21,9 @@ export const queueProcessedKeys: QueueTables<"queue_">["queueProcessedKeys"] =
 /** The workers table, `public.queue_workers`. */
 export const queueWorkers: QueueTables<"queue_">["queueWorkers"] = tables.queueWorkers;
 
+/** The controls table, `public.queue_controls`. */
+export const queueControls: QueueTables<"queue_">["queueControls"] = tables.queueControls;
+
 /** A row of the jobs table. */
 export type QueueJobRow = typeof queueJobs.$inferSelect;
 
@@ -28,3 +32,6 @@ export type QueueProcessedKeyRow = typeof queueProcessedKeys.$inferSelect;
 
 /** A row of the workers table. */
 export type QueueWorkerRow = typeof queueWorkers.$inferSelect;
+
+/** A row of the controls table. */
+export type QueueControlRow = typeof queueControls.$inferSelect;

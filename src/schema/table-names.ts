@@ -17,6 +17,7 @@ export interface TableNames {
   readonly jobs: string;
   readonly processedKeys: string;
   readonly workers: string;
+  readonly controls: string;
   /** The NOTIFY channel of this set of tables: 30 bytes, whatever the names are. */
   readonly channel: string;
   /** The advisory lock of this set of tables' sweep, a 64-bit integer in decimal. */
@@ -50,6 +51,7 @@ export function tableNames(place: TablePlace = {}): TableNames {
     jobs: qualified("jobs"),
     processedKeys: qualified("processed_keys"),
     workers: qualified("workers"),
+    controls: qualified("controls"),
     channel: `drizzle_queue_${hash.toString(16).padStart(16, "0")}`,
     sweepLock: BigInt.asIntN(64, hash).toString(),
   });

@@ -101,6 +101,7 @@ const claimOf = (job: ClaimedJob): ClaimAnswer => ({
   isFull: false,
   passedOver: undefined,
   leavesDue: false,
+  paused: new Set(),
 });
 
 /** Waits for the handler, which is told to end by the test or once its time is up. */

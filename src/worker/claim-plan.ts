@@ -26,6 +26,8 @@ export interface ClaimPlan {
    * urgent leaves slots that come free to it. A line that is always refilled would let it wait for ever.
    */
   yieldsTo(): number | undefined;
+  /** The queues that the last claim has looked at: those that nobody has paused. */
+  openQueues(): readonly string[];
 }
 
 /** What every claim of a worker asks for alike. */
@@ -52,6 +54,7 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
     intervalMs: options.pollIntervalMs,
     hasOtherConnection: options.hasOtherConnection,
   });
+  let openQueues = options.queues;
   let isWoken = true;
   let hasBacklog = false;
   let nextPollMs = 0;
@@ -106,7 +109,9 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
     },
     nextMs,
     isBeside: ({ sweep }) => sweep !== undefined && sweeps.isBeside(sweep),
-    learn(request, answer, nowMs) {
+    learn(given, answer, nowMs) {
+      const request = withoutPaused(given, answer);
+      openQueues = openOf(options.queues, request.pairs);
       const wasBeside = request.sweep !== undefined && sweeps.isBeside(request.sweep);
       floors.learn(request.pairs, answer);
       // What a sweep beside finds says nothing of the claims that went on meanwhile.
@@ -128,8 +133,18 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
       nextPollMs = Math.min(nextPollMs, dueMs);
     },
     yieldsTo,
+    openQueues: () => openQueues,
   };
 }
+
+/** What is paused was not looked at: its floor stays where it is, and all that comes meanwhile lies above. */
+function withoutPaused(request: ClaimRequest, { paused }: ClaimAnswer): ClaimRequest {
+  if (paused.size === 0) return request;
+  return { ...request, pairs: request.pairs.filter((_, index) => !paused.has(index)) };
+}
+
+const openOf = (queues: readonly string[], pairs: ClaimRequest["pairs"]): readonly string[] =>
+  queues.filter((queue) => pairs.some((pair) => pair.queue === queue));
 
 /** How long until the next job is due that a claim has seen, in milliseconds. */
 const dueInMs = ({ nextDueUs, nowUs }: ClaimAnswer): number =>

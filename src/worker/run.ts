@@ -178,9 +178,9 @@ export function createRun(options: RunOptions): Run {
     createWakeUp({
       connection: listen,
       channel: tables.channel,
+      queues: plan.openQueues,
       registration: {
         workerId,
-        queues: settings.queues,
         names,
         pollIntervalMs: settings.pollIntervalMs,
       },

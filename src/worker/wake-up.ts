@@ -17,7 +17,9 @@ export interface WakeUp {
 export interface WakeUpOptions {
   readonly connection: Connection;
   readonly channel: string;
-  readonly registration: Omit<WorkerRegistration, "isWaiting">;
+  readonly registration: Omit<WorkerRegistration, "isWaiting" | "queues">;
+  /** The queues of which a new job is worth a notification. */
+  readonly queues: () => readonly string[];
   readonly register: (
     executor: Executor,
     registration: WorkerRegistration,
@@ -46,6 +48,7 @@ export function createWakeUp(options: WakeUpOptions): WakeUp {
   let isStopped = false;
   let isListening = false;
   let isWaiting = false;
+  let queues: readonly string[] = [];
   let waitingSinceMs = Number.NEGATIVE_INFINITY;
   let lastPingMs = Number.NEGATIVE_INFINITY;
   const pause = createRetryPause(PAUSE);
@@ -62,10 +65,13 @@ export function createWakeUp(options: WakeUpOptions): WakeUp {
   const write = async (waits: boolean): Promise<void> => {
     // The row is being taken away: one written now would stay.
     if (isStopped) return;
+    const told = options.queues();
     const { isListening: stillListens } = await options.register(connection, {
       ...registration,
+      queues: told,
       isWaiting: waits,
     });
+    queues = told;
     if (!stillListens) {
       isListening = false;
       throw new Error("The session no longer listens.");
@@ -81,7 +87,7 @@ export function createWakeUp(options: WakeUpOptions): WakeUp {
     const isNew = !isListening || !connection.isListening();
     if (isNew) await listen();
     const waits = options.wantsNotifications();
-    const isTurned = waits !== isWaiting;
+    const isTurned = waits !== isWaiting || !isAlike(options.queues(), queues);
     if (isNew || isTurned || monotonicMs() - lastPingMs >= PING_MS) await write(waits);
     // What was sent while nobody listened, or committed while no notification was asked for, is not told
     // again; and who is not notified any more is to poll closely from now on.
@@ -123,3 +129,6 @@ export function createWakeUp(options: WakeUpOptions): WakeUp {
       (isWaiting && monotonicMs() - waitingSinceMs < COMMIT_LAG_MS),
   };
 }
+
+const isAlike = (a: readonly string[], b: readonly string[]): boolean =>
+  a.length === b.length && a.every((queue, index) => queue === b[index]);

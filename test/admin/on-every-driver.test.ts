@@ -95,8 +95,10 @@ test("speaks of the tables of its queue, whatever the session's search path", as
     create schema "My $1 queue";
     alter table queue_jobs rename to jobs;
     alter table queue_workers rename to workers;
+    alter table queue_controls rename to controls;
     alter table jobs set schema "My $1 queue";
-    alter table workers set schema "My $1 queue"`);
+    alter table workers set schema "My $1 queue";
+    alter table controls set schema "My $1 queue"`);
   const place = { schema: "My $1 queue", prefix: "" };
   const placed = createAdmin({ queue: createQueue({ jobs: queue.jobs, tables: place }) });
   const [driver] = DRIVERS;

@@ -20,6 +20,7 @@ const places = [
     schema: "./schema.ts",
     extras: queueExtrasSql(),
     tables: [
+      "public.queue_controls",
       "public.queue_jobs",
       "public.queue_processed_keys",
       "public.queue_workers",
@@ -31,7 +32,13 @@ const places = [
     title: "places the tables in a schema of their own",
     schema: "./schema-elsewhere.ts",
     extras: queueExtrasSql({ schema: "queue", prefix: "" }),
-    tables: ["public.reports", "queue.jobs", "queue.processed_keys", "queue.workers"],
+    tables: [
+      "public.reports",
+      "queue.controls",
+      "queue.jobs",
+      "queue.processed_keys",
+      "queue.workers",
+    ],
   },
 ];
 

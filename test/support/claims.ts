@@ -34,6 +34,7 @@ export const claimAnswer = (change: Partial<ClaimAnswer> = {}): ClaimAnswer => (
   isFull: false,
   passedOver: undefined,
   leavesDue: false,
+  paused: new Set(),
   ...change,
 });
 

@@ -27,6 +27,7 @@ export const planFor = (
   wake: () => undefined,
   expect: () => undefined,
   yieldsTo: () => undefined,
+  openQueues: () => ["default"],
   ...change,
 });
 

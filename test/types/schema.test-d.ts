@@ -1,12 +1,14 @@
 import {
   createQueueTables,
   type QueueJobRow,
+  queueControls,
   queueJobs,
   queueProcessedKeys,
   queueWorkers,
 } from "drizzle-queue/schema";
 import { describe, expectTypeOf, test } from "vitest";
 import {
+  plainControls,
   plainJobs,
   plainProcessedKeys,
   plainWorkers,
@@ -29,6 +31,11 @@ describe("a table's rows and inserts are those of a table written by hand", () =
   test("workers", () => {
     expectTypeOf(queueWorkers.$inferSelect).toEqualTypeOf(plainWorkers.$inferSelect);
     expectTypeOf(queueWorkers.$inferInsert).toEqualTypeOf(plainWorkers.$inferInsert);
+  });
+
+  test("controls", () => {
+    expectTypeOf(queueControls.$inferSelect).toEqualTypeOf(plainControls.$inferSelect);
+    expectTypeOf(queueControls.$inferInsert).toEqualTypeOf(plainControls.$inferInsert);
   });
 
   test("tables elsewhere", () => {

@@ -2,6 +2,7 @@ import { getTableColumns } from "drizzle-orm";
 import { getTableConfig, type PgTable } from "drizzle-orm/pg-core";
 import {
   createQueueTables,
+  queueControls,
   queueExtrasSql,
   queueJobs,
   queueProcessedKeys,
@@ -11,6 +12,7 @@ import {
 import { describe, expect, test } from "vitest";
 import { tableNames } from "../../src/schema/table-names.js";
 import {
+  plainControls,
   plainJobs,
   plainProcessedKeys,
   plainWorkers,
@@ -35,12 +37,13 @@ describe("createQueueTables", () => {
   test("gives the exported tables by default", () => {
     const { queueSchema, ...tables } = createQueueTables();
     expect(queueSchema).toBeUndefined();
-    const exported = [queueJobs, queueProcessedKeys, queueWorkers];
+    const exported = [queueJobs, queueProcessedKeys, queueWorkers, queueControls];
     expect(Object.values(tables).flatMap(namesOf)).toEqual(exported.flatMap(namesOf));
     expect(exported.map((table) => getTableConfig(table).name)).toEqual([
       "queue_jobs",
       "queue_processed_keys",
       "queue_workers",
+      "queue_controls",
     ]);
   });
 
@@ -54,13 +57,14 @@ describe("createQueueTables", () => {
       queueJobs: jobs,
       queueProcessedKeys: keys,
       queueWorkers: workers,
+      queueControls: controls,
     } = createQueueTables(place);
-    const qualified = [jobs, keys, workers].map((table) => {
+    const qualified = [jobs, keys, workers, controls].map((table) => {
       const { schema = "public", name } = getTableConfig(table);
       return `"${schema}"."${name}"`;
     });
     const names = tableNames(place);
-    expect(qualified).toEqual([names.jobs, names.processedKeys, names.workers]);
+    expect(qualified).toEqual([names.jobs, names.processedKeys, names.workers, names.controls]);
   });
 
   test("makes no name that PostgreSQL would cut, even with the longest prefix", () => {
@@ -106,6 +110,7 @@ describe("the declared types of the tables", () => {
     [queueJobs, plainJobs],
     [queueProcessedKeys, plainProcessedKeys],
     [queueWorkers, plainWorkers],
+    [queueControls, plainControls],
   ])("are those of the columns that are there", (table, plain) => {
     const shape = (of: PgTable) =>
       Object.fromEntries(

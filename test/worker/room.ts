@@ -67,7 +67,9 @@ export async function openRoom(): Promise<Room> {
     rows: async <T extends pg.QueryResultRow>(text: string, values: unknown[] = []) =>
       (await pool.query<T>(text, values)).rows,
     async clear() {
-      await pool.query("truncate queue_jobs, queue_processed_keys, queue_workers cascade");
+      await pool.query(
+        "truncate queue_jobs, queue_processed_keys, queue_workers, queue_controls cascade",
+      );
       spy = createEventSpy();
     },
     close: database.drop,

@@ -94,6 +94,11 @@ CREATE TABLE "queue_workers" (
 	"seen_at" timestamp with time zone DEFAULT now() NOT NULL
 );
 --> statement-breakpoint
+CREATE TABLE "queue_controls" (
+	"queue" text PRIMARY KEY NOT NULL,
+	"paused_at" timestamp with time zone
+);
+--> statement-breakpoint
 ALTER TABLE "charts" ADD CONSTRAINT "charts_report_id_reports_id_fk" FOREIGN KEY ("report_id") REFERENCES "public"."reports"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "reports" ADD CONSTRAINT "reports_airport_airports_code_fk" FOREIGN KEY ("airport") REFERENCES "public"."airports"("code") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "reports" ADD CONSTRAINT "reports_job_id_queue_jobs_id_fk" FOREIGN KEY ("job_id") REFERENCES "public"."queue_jobs"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint

@@ -19,7 +19,8 @@ test("looks for jobs whenever it begins or ends to ask for notifications, and no
   const wakeUp = createWakeUp({
     connection,
     channel: "channel",
-    registration: { workerId: "w", queues: ["default"], names: ["note"], pollIntervalMs: 60_000 },
+    queues: () => ["default"],
+    registration: { workerId: "w", names: ["note"], pollIntervalMs: 60_000 },
     async register(_, { isWaiting }) {
       written.push(isWaiting);
       return { isListening: true };

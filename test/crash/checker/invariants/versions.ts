@@ -93,9 +93,19 @@ function isLegal(entry: AuditEntry): boolean {
   }
   // What is done may be deleted, and what is done may be so by its deletion.
   if (now === null) return old.status === "running" || old.status === "done";
-  if (isRequest(entry)) return isOpen(old);
+  return isLegalForOperator(entry) || isLegalForWorker(old, now);
+}
+
+function isLegalForOperator(entry: AuditEntry): boolean {
+  const { old, new: now } = entry;
   if (isRequeue(entry)) return true;
-  if (isCancelAtOnce(entry)) return now.attempts === old.attempts && isOpen(old);
+  const isOfOpen = old !== null && isOpen(old);
+  return (
+    isOfOpen && (isRequest(entry) || (isCancelAtOnce(entry) && now?.attempts === old.attempts))
+  );
+}
+
+function isLegalForWorker(old: AuditedRow, now: AuditedRow): boolean {
   return now.version > old.version ? isLegalClaim(old, now) : isLegalEnd(old, now);
 }
 

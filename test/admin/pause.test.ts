@@ -1,0 +1,182 @@
+import { createQueue, defineJob, defineJobs, fixed } from "drizzle-queue";
+import { createAdmin } from "drizzle-queue/admin";
+import { createWorker, type HandlerFor } from "drizzle-queue/worker";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { z } from "zod";
+import { waitUntil } from "../support/wait-until.js";
+import { createGate, openRoom, type Room } from "../worker/room.js";
+
+const payload = z.object({ n: z.number() });
+const queue = createQueue({
+  jobs: defineJobs({
+    mail: defineJob({ payload, queue: "mails", backoff: fixed({ delayMs: 0 }), leaseMs: 600 }),
+    report: defineJob({ payload, queue: "reports" }),
+  }),
+});
+const admin = createAdmin({ queue });
+type Handlers = { [N in "mail" | "report"]?: HandlerFor<typeof queue, N, Room["db"]> };
+
+let room: Room;
+beforeAll(async () => {
+  room = await openRoom();
+});
+afterEach(() => room.clear());
+afterAll(() => room.close());
+
+/** One that polls so seldom that only a notification can be what wakes it, unless told otherwise. */
+const workerWith = (handlers: Handlers = {}, pollIntervalMs = 60_000, throughPooler = false) =>
+  createWorker({
+    queue,
+    db: room.db,
+    pollIntervalMs,
+    throughPooler,
+    instrumentation: room.spy.listener,
+    handlers: { mail: () => {}, report: () => {}, ...handlers },
+  });
+
+const enqueue = (name: "mail" | "report", n = 0) =>
+  room.db.transaction((tx) => queue.enqueueMany(tx, [{ name, payload: { n } }]));
+const statuses = async (name: "mail" | "report") => {
+  const rows = await room.rows<{ status: string }>(
+    "select status from queue_jobs where name = $1 order by id",
+    [name],
+  );
+  return rows.map(({ status }) => status);
+};
+
+describe("a paused queue", () => {
+  test("is claimed from by nobody, over a restart too, while others go on; after its end all that waited runs, in its order", async () => {
+    const order: number[] = [];
+    const first = workerWith({ mail: ({ payload: { n } }) => void order.push(n) });
+    await first.start();
+    expect(await admin.pauseQueue(room.db, "mails")).toBe(true);
+    for (let n = 1; n <= 3; n += 1) await enqueue("mail", n);
+    await enqueue("report");
+    await room.spy.next("job.done", ({ jobName }) => jobName === "report");
+    await first.stop();
+
+    await using second = workerWith({ mail: ({ payload: { n } }) => void order.push(n) });
+    await second.start();
+    await enqueue("mail", 4);
+    await enqueue("report");
+    await room.spy.next("job.done", ({ jobName }) => jobName === "report");
+    expect(await statuses("mail")).toEqual(["queued", "queued", "queued", "queued"]);
+
+    expect(await admin.resumeQueue(room.db, "mails")).toBe(true);
+    for (let n = 1; n <= 4; n += 1)
+      await room.spy.next("job.done", ({ jobName }) => jobName === "mail");
+    expect(order).toEqual([1, 2, 3, 4]);
+  });
+
+  test("lets go on what runs, and takes back what is retried", async () => {
+    const gate = createGate();
+    let runs = 0;
+    await using worker = workerWith({
+      mail: async () => {
+        runs += 1;
+        if (runs > 1) return;
+        await gate.opened;
+        throw new Error("no luck");
+      },
+    });
+    await worker.start();
+    await enqueue("mail");
+    await room.spy.next("job.started");
+    await admin.pauseQueue(room.db, "mails");
+    // Renewed meanwhile.
+    await room.spy.next("leases.renewed");
+    gate.open();
+    await room.spy.next("attempt.errored");
+    await waitUntil("it is queued", async () => (await statuses("mail"))[0] === "queued");
+    await admin.resumeQueue(room.db, "mails");
+    expect(await room.spy.next("job.done")).toMatchObject({ attempt: 2 });
+  });
+
+  test("keeps the jobs of a lost worker until its end", async () => {
+    await enqueue("mail");
+    await room.rows(
+      "update queue_jobs set status = 'running', attempts = 1, lease_version = 1, lease_until = now() - interval '1 s'",
+    );
+    await admin.pauseQueue(room.db, "mails");
+    await using worker = workerWith({}, 30);
+    await worker.start();
+    for (let nth = 0; nth < 3; nth += 1) {
+      await enqueue("report");
+      await room.spy.next("job.done");
+    }
+    expect(await statuses("mail")).toEqual(["running"]);
+    await admin.resumeQueue(room.db, "mails");
+    expect(await room.spy.next("job.done")).toMatchObject({ jobName: "mail", attempt: 2 });
+  });
+
+  test("is paused and resumed through a pooler too, where nobody listens", async () => {
+    await admin.pauseQueue(room.db, "mails");
+    await using worker = workerWith({}, 30, true);
+    await worker.start();
+    await enqueue("mail");
+    await enqueue("report");
+    await room.spy.next("job.done", ({ jobName }) => jobName === "report");
+    expect(await statuses("mail")).toEqual(["queued"]);
+    await admin.resumeQueue(room.db, "mails");
+    await room.spy.next("job.done", ({ jobName }) => jobName === "mail");
+  });
+
+  test("has nobody notified of its jobs, so that enqueues do not pay for it", async () => {
+    await using worker = workerWith();
+    await worker.start();
+    const isToldOf = (name: string) => async () => {
+      const rows = await room.rows("select from queue_workers where waiting and $1 = any(queues)", [
+        name,
+      ]);
+      return rows.length === 1;
+    };
+    await waitUntil("the worker waits", isToldOf("mails"));
+    await admin.pauseQueue(room.db, "mails");
+    // A claim of whatever queue finds out.
+    await enqueue("report");
+    await room.spy.next("job.done");
+    await waitUntil("it waits for the other only", async () => !(await isToldOf("mails")()));
+    expect(await isToldOf("reports")()).toBe(true);
+    await admin.resumeQueue(room.db, "mails");
+    await waitUntil("it waits for both", isToldOf("mails"));
+    await enqueue("mail");
+    await room.spy.next("job.done", ({ jobName }) => jobName === "mail");
+  });
+});
+
+describe("the calls", () => {
+  test("say whether they changed anything, and which queues are paused since when", async () => {
+    const before = Date.now();
+    expect(await admin.resumeQueue(room.db, "mails")).toBe(false);
+    expect(await admin.pauseQueue(room.db, "mails")).toBe(true);
+    const paused = await admin.listPausedQueues(room.db);
+    expect(paused).toEqual([{ queue: "mails", pausedAt: expect.any(Date) }]);
+    expect(Math.abs(Number(paused[0]?.pausedAt) - before)).toBeLessThan(10_000);
+    expect(await admin.pauseQueue(room.db, "mails")).toBe(false);
+    expect(await admin.listPausedQueues(room.db)).toEqual(paused);
+    expect(await admin.pauseQueue(room.db, "a \"queue\", 'quoted'")).toBe(true);
+    expect(await admin.resumeQueue(room.db, "mails")).toBe(true);
+    expect((await admin.listPausedQueues(room.db)).map(({ queue: of }) => of)).toEqual([
+      "a \"queue\", 'quoted'",
+    ]);
+  });
+
+  test("take effect with the caller's transaction", async () => {
+    await using worker = workerWith({}, 30);
+    await worker.start();
+    await room.db.transaction(async (tx) => {
+      await admin.pauseQueue(tx, "mails");
+      await queue.enqueueNow(room.db, "mail", { n: 1 });
+      await room.spy.next("job.done");
+    });
+    await enqueue("mail", 2);
+    await enqueue("report");
+    await room.spy.next("job.done", ({ jobName }) => jobName === "report");
+    expect(await statuses("mail")).toEqual(["done", "queued"]);
+  });
+
+  test.each(["", "x".repeat(129), 7])("refuse %j as a queue's name", async (name) => {
+    for (const call of [admin.pauseQueue, admin.resumeQueue])
+      await expect(call(room.db, name as string)).rejects.toMatchObject({ code: "INVALID_OPTION" });
+  });
+});
