@@ -14,6 +14,10 @@ const rooms = {
     // Loaded only by the driver of an app whose database runs on it.
     npm: ["postgres"],
   },
+  testing: {
+    rooms: ["enqueue", "queries", "registry", "worker", "instrumentation"],
+    npm: [],
+  },
   admin: {
     rooms: ["queries"],
     files: ["registry/option-checks", "schema/table-names", "schema/job-states", "schema/jobs"],

@@ -33,6 +33,7 @@ export default defineConfig({
       { find: /^drizzle-queue\/schema$/, replacement: source("schema/index.ts") },
       { find: /^drizzle-queue\/worker$/, replacement: source("worker/index.ts") },
       { find: /^drizzle-queue\/admin$/, replacement: source("admin/index.ts") },
+      { find: /^drizzle-queue\/testing$/, replacement: source("testing/index.ts") },
     ],
   },
   test: {
@@ -48,6 +49,7 @@ export default defineConfig({
       room("queries", { testTimeout: 30_000 }),
       room("worker", { testTimeout: 30_000 }),
       room("admin", { testTimeout: 30_000 }),
+      room("testing", { testTimeout: 30_000 }),
       room("guarantees", { testTimeout: 60_000 }),
       room("migrations", { testTimeout: 120_000 }),
       types,

@@ -13,7 +13,8 @@ export type QueueErrorCode =
   | "KEY_CONTENDED"
   | "UNSUPPORTED_DRIVER"
   | "TABLES_MISSING"
-  | "WORKER_STATE";
+  | "WORKER_STATE"
+  | "TEST_TIMED_OUT";
 
 /** Every code an {@link AttemptError} can carry; docs/errors.md tells cause and remedy of each. */
 export type AttemptErrorCode =

@@ -61,7 +61,7 @@ const KEEP_ALL = {
  * @throws {QueueError} As a rejection: what `createWorker` and `start` say; `INVALID_OPTION`;
  *   `TEST_TIMED_OUT`, naming the jobs that are left. Errors of the database pass through.
  * @example
- * import { drainJobs } from "../../../../src/testing/index.js";
+ * import { drainJobs } from "drizzle-queue/testing";
  *
  * const report = await drainJobs({ queue, db, handlers });
  * if (report.failed.length > 0) throw new Error(report.failed[0]?.error.message);

@@ -66,7 +66,7 @@ const OPTIONS = [
  *   `INVALID_OPTION` also when the handler calls `commit` and `db` was left out;
  *   `TEST_TIMED_OUT` when the handler still runs a second after its signal was aborted.
  * @example
- * import { runHandler } from "../../../../src/testing/index.js";
+ * import { runHandler } from "drizzle-queue/testing";
  *
  * const end = await runHandler({ queue, db, handlers, name: "report", payload: { reportId } });
  * if (end.kind !== "done") throw new Error(`It ended as ${end.kind}.`);

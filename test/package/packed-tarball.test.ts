@@ -69,22 +69,27 @@ describe.each(["drizzle-0.45", "drizzle-1.0"])(
           created: [true, false],
           sameJob: true,
           jobs: [{ name: "greet", status: "done", attempts: 1, result: { text: "Good day, Ada" } }],
+          operated: ["ended", "done"],
+          tested: "Good day, Ben",
         });
       } finally {
         await database.drop();
       }
     });
 
-    test.each(["drizzle-queue", "drizzle-queue/schema", "drizzle-queue/worker"])(
-      "%s exports what it always did, to require() as well",
-      async (door) => {
-        const list = `console.log(Object.keys(require(${JSON.stringify(door)})).sort().join("\\n"))`;
-        const flags = ["--no-warnings", "--input-type=commonjs", "--eval"];
-        const { code, output } = consumer.node([...flags, list]);
-        expect(code, output).toBe(0);
-        // One snapshot for both majors of Drizzle: an app must not notice which it has.
-        await expect(output).toMatchFileSnapshot(`./__snapshots__/${door.replace("/", "-")}.txt`);
-      },
-    );
+    test.each([
+      "drizzle-queue",
+      "drizzle-queue/schema",
+      "drizzle-queue/worker",
+      "drizzle-queue/admin",
+      "drizzle-queue/testing",
+    ])("%s exports what it always did, to require() as well", async (door) => {
+      const list = `console.log(Object.keys(require(${JSON.stringify(door)})).sort().join("\\n"))`;
+      const flags = ["--no-warnings", "--input-type=commonjs", "--eval"];
+      const { code, output } = consumer.node([...flags, list]);
+      expect(code, output).toBe(0);
+      // One snapshot for both majors of Drizzle: an app must not notice which it has.
+      await expect(output).toMatchFileSnapshot(`./__snapshots__/${door.replace("/", "-")}.txt`);
+    });
   },
 );

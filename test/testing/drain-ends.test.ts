@@ -1,9 +1,9 @@
 import { drizzle } from "drizzle-orm/node-postgres";
 import { createQueue, defineJob, defineJobs } from "drizzle-queue";
+import { drainJobs } from "drizzle-queue/testing";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
-import { drainJobs } from "../../src/testing/index.js";
 import { createEmptyDatabase } from "../support/database.js";
 import { openRoom, type Room } from "../worker/room.js";
 

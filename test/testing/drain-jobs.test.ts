@@ -1,10 +1,10 @@
 import { asc, eq, sql } from "drizzle-orm";
 import { createQueue, defineJob, defineJobs, FailJob, fixed, SnoozeJob } from "drizzle-queue";
 import { queueJobs } from "drizzle-queue/schema";
+import { drainJobs } from "drizzle-queue/testing";
 import { defineHandlers } from "drizzle-queue/worker";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { z } from "zod";
-import { drainJobs } from "../../src/testing/index.js";
 import { createEventSpy } from "../support/events.js";
 import { createGate, openRoom, type Room } from "../worker/room.js";
 

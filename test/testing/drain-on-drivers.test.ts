@@ -2,9 +2,9 @@ import { PGlite } from "@electric-sql/pglite";
 import { drizzle } from "drizzle-orm/pglite";
 import { migrate } from "drizzle-orm/pglite/migrator";
 import { createQueue, defineJob, defineJobs, fixed, type PgDatabase } from "drizzle-queue";
+import { drainJobs } from "drizzle-queue/testing";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { drainJobs } from "../../src/testing/index.js";
 import { createDatabase } from "../support/database.js";
 import { DRIVERS } from "../worker/drivers.js";
 

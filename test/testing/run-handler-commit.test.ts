@@ -1,9 +1,9 @@
 import { eq, sql } from "drizzle-orm";
 import { createQueue, defineJob, defineJobs, fixed } from "drizzle-queue";
 import { queueJobs } from "drizzle-queue/schema";
+import { runHandler } from "drizzle-queue/testing";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
-import { runHandler } from "../../src/testing/index.js";
 import { createDatabase, type TestDatabase } from "../support/database.js";
 import { type AppDatabase, DRIVERS } from "../worker/drivers.js";
 

@@ -7,10 +7,10 @@ import {
   isQueueError,
   SnoozeJob,
 } from "drizzle-queue";
+import { runHandler } from "drizzle-queue/testing";
 import { defineHandlers, type HandlerFor } from "drizzle-queue/worker";
 import { describe, expect, test, vi } from "vitest";
 import { z } from "zod";
-import { runHandler } from "../../src/testing/index.js";
 
 const jobs = defineJobs({
   report: defineJob({

@@ -5,7 +5,9 @@
 import { eq } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/node-postgres";
 import { createQueue, defineJob, defineJobs, isQueueError, type TxOf } from "drizzle-queue";
+import { createAdmin, type JobPage } from "drizzle-queue/admin";
 import { type QueueJobRow, queueJobs } from "drizzle-queue/schema";
+import { runHandler } from "drizzle-queue/testing";
 import { createWorker, defineHandlers } from "drizzle-queue/worker";
 import pg from "pg";
 import { z } from "zod";
@@ -61,6 +63,14 @@ await start();
 await untilHandled;
 await stop({ gracePeriodMs: 10_000 });
 
+export const admin = createAdmin({ queue });
+export const { cancel, requeue } = admin;
+const operated = [await cancel(db, first.id), await db.transaction((tx) => requeue(tx, first.id))];
+export const pageOf = (after?: string): Promise<JobPage> =>
+  admin.listJobs(db, { status: "failed", name: "greet", after });
+const end = await runHandler({ queue, handlers, name: "greet", payload: { name: "Ben" } });
+const tested = end.kind === "done" ? end.result.text : end.kind;
+
 const rows: QueueJobRow[] = await db.select().from(queueJobs).where(eq(queueJobs.id, first.id));
 await pool.end();
 console.log(
@@ -68,6 +78,8 @@ console.log(
     refused,
     created: [first.created, again.created],
     sameJob: first.id === again.id,
+    operated,
+    tested,
     jobs: rows.map(({ name, status, attempts, result }) => ({ name, status, attempts, result })),
   }),
 );

@@ -6,9 +6,6 @@ import {
   defineJobs,
   type TxOf,
 } from "drizzle-queue";
-import { defineHandlers, type HandlerFor } from "drizzle-queue/worker";
-import { expectTypeOf, test } from "vitest";
-import { z } from "zod";
 import {
   type AbortCode,
   type DrainedJob,
@@ -19,7 +16,10 @@ import {
   type HandlerEnd,
   type RunHandlerOptions,
   runHandler,
-} from "../../src/testing/index.js";
+} from "drizzle-queue/testing";
+import { defineHandlers, type HandlerFor } from "drizzle-queue/worker";
+import { expectTypeOf, test } from "vitest";
+import { z } from "zod";
 
 // Checked by the compiler; nothing here is called.
 
