@@ -41,6 +41,16 @@ polite: done, attempts used: 1
 stubborn: queued, attempts used: 0
 polite: queued, attempts used: 0
 `,
+  operate: `
+Ada's letter: failed, the post office is closed
+Paused: 2 due, 1 failed
+Cleo does not want hers: cancelled
+Once more: requeued
+Still paused: 2 due, 0 failed
+Sent to Ben
+Sent to Ada
+After it: 0 due, 0 failed
+`,
   "idempotent-http": `
 Service: call 1, key INV-7: paid
 Attempt 1: the answer was lost
