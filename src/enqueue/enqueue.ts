@@ -136,7 +136,7 @@ async function insertOne(parts: EnqueueParts, db: PgExecutor, job: NewJob): Prom
   if (inserted.conflict)
     throw new QueueError(
       "IDEMPOTENCY_CONFLICT",
-      `${keyTaken(job.name)}, that of job ${inserted.id}. Use another key.`,
+      `${keyTaken(job.name)}, that of job ${inserted.id}. Send that input, or another key.`,
     );
   return report(parts, job, inserted, inserted.created);
 }

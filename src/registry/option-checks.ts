@@ -28,7 +28,7 @@ export const isObject = (value: unknown): value is Properties =>
 
 /** Builds the error of an option: what it must be, and of which kind it was, never its text. */
 export function invalidOption(option: string, must: string, got: unknown): QueueError {
-  const kind = typeof got === "number" ? String(got) : got === null ? "null" : typeof got;
+  const kind = typeof got === "number" || got === null ? got : typeof got;
   return new QueueError("INVALID_OPTION", `${option} must be ${must}, got ${kind}.`);
 }
 

@@ -54,6 +54,14 @@ const OPTIONS = [
   "instrumentation",
 ] as const;
 
+/** What belongs to a job, not to whoever runs it. */
+const MISPLACED = new Map(
+  ["leaseMs", "timeoutMs", "maxAttempts", "backoff", "retryIf", "priority"].map((option) => [
+    option,
+    `It is an option of defineJob().`,
+  ]),
+);
+
 /** Claims and runs jobs, from `start` to `stop`. */
 export interface Worker {
   /** Names this worker in `locked_by` and in events, as `host:pid:random`; another one after each start. */
@@ -103,7 +111,7 @@ export function createWorker<
   DB extends PgDatabase,
   const N extends keyof M & string = keyof M & string,
 >(options: WorkerOptions<M, DB, N>): Worker {
-  refuseUnknownOptions("createWorker()", options, OPTIONS);
+  refuseUnknownOptions("createWorker()", options, OPTIONS, MISPLACED);
   checkRequired(options);
   const { queue, db } = options;
   const names = servedNames(queue.jobs, options.only);

@@ -53,6 +53,11 @@ describe("createWorker says what is wrong with its options", () => {
       { queue, db, handlers, instrumentation: null },
       "createWorker(): instrumentation.event must be a function",
     ],
+    [
+      "an option of a job",
+      { queue, db, handlers, leaseMs: 1_000 },
+      'unknown option "leaseMs". It is an option of defineJob().',
+    ],
     ["a misspelt option", { queue, db, handlers, concurency: 3 }, 'unknown option "concurency"'],
   ])("%s", (_, options, message) => {
     expect(create(options)).toThrow(
