@@ -1,10 +1,12 @@
-import type { Executor } from "../queries/executor.js";
+import type { JobChange } from "../queries/change-jobs.js";
+import { drizzleExecutor, type PgExecutor } from "../queries/executor.js";
+import { isTransaction } from "../queries/transaction.js";
 
-/** A statement that changes jobs, and answers for each. */
-type Change<A> = (
-  executor: Executor,
-  ids: readonly number[],
-) => Promise<ReadonlyMap<number, A | "busy">>;
+/** What became of one job. */
+export interface JobAnswer<A> {
+  readonly id: number;
+  readonly answer: A | "busy";
+}
 
 /** So many jobs are changed by one statement. */
 const BATCH = 1_000;
@@ -22,30 +24,42 @@ const PAUSES_MS = [5, 20, 50, 100];
  * transaction; it is tried again a few times, and answered `busy` after that.
  */
 export async function changeJobs<A>(
-  executor: Executor,
-  change: Change<A>,
+  db: PgExecutor,
+  change: JobChange<A>,
   ids: readonly number[],
-): Promise<readonly { readonly id: number; readonly answer: A | "busy" }[]> {
+): Promise<readonly JobAnswer<A>[]> {
+  const executor = drizzleExecutor(db);
+  const isInTransaction = isTransaction(db);
   const answers = new Map<number, A | "busy">();
-  const all = [...new Set(ids)];
-  for (let from = 0; from < all.length; from += BATCH) {
-    await changeBatch(executor, change, all.slice(from, from + BATCH), answers);
+  let transaction: string | null = null;
+
+  const round = async (left: readonly number[]): Promise<void> => {
+    for (let from = 0; from < left.length; from += BATCH) {
+      const batch = left.slice(from, from + BATCH);
+      const request = { ids: batch, isInTransaction, transaction };
+      const found = await change(executor, request).catch((error: unknown) => {
+        // A caller's transaction is over with that; by itself the statement is as good the next time.
+        if (isInTransaction || !hasMoved(error)) throw error;
+        return { answers: new Map(batch.map((id) => [id, "busy" as const])), transaction };
+      });
+      transaction = found.transaction;
+      for (const [id, answer] of found.answers) answers.set(id, answer);
+    }
+  };
+
+  let left: readonly number[] = [...new Set(ids)];
+  await round(left);
+  for (const pauseMs of PAUSES_MS) {
+    left = left.filter((id) => answers.get(id) === "busy");
+    if (left.length === 0) break;
+    await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    await round(left);
   }
   return ids.map((id) => ({ id, answer: answers.get(id) ?? "busy" }));
 }
 
-async function changeBatch<A>(
-  executor: Executor,
-  change: Change<A>,
-  ids: readonly number[],
-  answers: Map<number, A | "busy">,
-): Promise<void> {
-  let left = ids;
-  for (const pauseMs of [...PAUSES_MS, undefined]) {
-    const found = await change(executor, left);
-    for (const [id, answer] of found) answers.set(id, answer);
-    left = left.filter((id) => answers.get(id) === "busy");
-    if (left.length === 0 || pauseMs === undefined) return;
-    await new Promise((resolve) => setTimeout(resolve, pauseMs));
-  }
+/** Where a database's default is a stricter isolation, a row that was changed meanwhile is an error. */
+function hasMoved(error: unknown): boolean {
+  const { code, cause } = (error ?? {}) as { readonly code?: unknown; readonly cause?: unknown };
+  return code === "40001" || (cause !== undefined && cause !== error && hasMoved(cause));
 }

@@ -3,8 +3,9 @@ import { countJobs, type JobCounts } from "../queries/count-jobs.js";
 import { drizzleExecutor, type Executor, type PgExecutor } from "../queries/executor.js";
 import { getJob } from "../queries/get-job.js";
 import { listJobs } from "../queries/list-jobs.js";
-import { type PausedQueue, queueControls } from "../queries/queue-controls.js";
+import { type PauseAnswer, type PausedQueue, queueControls } from "../queries/queue-controls.js";
 import { type RequeueAnswer, requeueJobs } from "../queries/requeue-jobs.js";
+import { type RunNowAnswer, runJobsNow } from "../queries/run-jobs-now.js";
 import type { StoredJobDetails } from "../queries/stored-job.js";
 import {
   checkInteger,
@@ -70,6 +71,8 @@ export interface Admin<N extends string = string> {
    * (`signal.reason` is `JOB_CANCELLED`); then the job is cancelled, whatever attempts are left. An attempt
    * that succeeds before that has won: its job is done. The idempotency key stays taken while the row is there.
    *
+   * In a transaction of a stricter isolation than READ COMMITTED a job that has changed meanwhile is an error (40001).
+   *
    * @throws {QueueError} `INVALID_OPTION` when `id` is no id. Errors of the database pass through.
    */
   readonly cancel: (db: PgExecutor, id: number) => Promise<CancelAnswer>;
@@ -83,7 +86,8 @@ export interface Admin<N extends string = string> {
   /**
    * Makes a failed or cancelled job queued again, due at once and with all its attempts.
    *
-   * Its errors and its key stay. One that is done is not repeated: enqueue another job for that.
+   * Its errors and its key stay. One that is done is not repeated: enqueue another job for that. The handler of a
+   * cancelled job that ignores its `signal` may still run when it starts again; what it writes in `commit` is refused.
    *
    * @throws {QueueError} `INVALID_OPTION` when `id` is no id. Errors of the database pass through.
    */
@@ -96,15 +100,28 @@ export interface Admin<N extends string = string> {
   ) => Promise<readonly { readonly id: number; readonly answer: RequeueAnswer }[]>;
 
   /**
+   * Makes a job due that waits for its time: for `runAt`, for a delay, or for its next attempt.
+   *
+   * @throws {QueueError} `INVALID_OPTION` when `id` is no id. Errors of the database pass through.
+   */
+  readonly runNow: (db: PgExecutor, id: number) => Promise<RunNowAnswer>;
+
+  /** The same for any number of jobs; answers in their order. */
+  readonly runNowMany: (
+    db: PgExecutor,
+    ids: readonly number[],
+  ) => Promise<readonly { readonly id: number; readonly answer: RunNowAnswer }[]>;
+
+  /**
    * Lets no worker claim from a queue until it is resumed, over any restart.
    *
-   * Jobs can be enqueued meanwhile, and wait. What workers hold already goes on: handlers that run, and what
-   * was fetched ahead for the next 50 ms. Jobs of a worker that is lost wait for the end of the pause too.
+   * Jobs can be enqueued meanwhile, and wait; so do those of a worker that is lost. Handlers that run go on. What a
+   * worker has fetched ahead it gives back when it learns of the pause: in a second or two, or with its
+   * next claim where nobody listens. Another call for this queue, in a transaction that is still open, is waited for.
    *
-   * @returns Whether it was not paused before.
    * @throws {QueueError} `INVALID_OPTION` when `queue` is no name of 1 to 128 bytes. Errors of the database pass through.
    */
-  readonly pauseQueue: (db: PgExecutor, queue: string) => Promise<boolean>;
+  readonly pauseQueue: (db: PgExecutor, queue: string) => Promise<PauseAnswer>;
 
   /**
    * Ends the pause of a queue, and wakes workers.
@@ -118,6 +135,11 @@ export interface Admin<N extends string = string> {
   readonly listPausedQueues: (db: PgExecutor) => Promise<readonly PausedQueue[]>;
 }
 
+/** Of definitions only the queue is asked for. */
+type AnyJobs = Readonly<Record<string, { readonly queue: string }>>;
+
+const QUEUE_ITSELF = new Map([["jobs", "Pass the queue by its name: createAdmin({ queue })."]]);
+
 /**
  * Makes the functions of an operator for the tables of a queue. Opens no connection.
  *
@@ -129,20 +151,22 @@ export interface Admin<N extends string = string> {
  *   await admin.cancel(tx, jobId);
  * });
  */
-export function createAdmin<const M extends object>(options: {
+export function createAdmin<const M extends AnyJobs>(options: {
   readonly queue: { readonly jobs: M; readonly tables: TableNames };
 }): Admin<keyof M & string> {
-  refuseUnknownOptions("createAdmin()", options, ["queue"]);
+  refuseUnknownOptions("createAdmin()", options, ["queue"], QUEUE_ITSELF);
   const { queue } = options;
-  if (!isObject(queue) || !isObject(queue.tables))
+  if (!isObject(queue) || !isObject(queue.jobs) || !isObject(queue.tables))
     throw invalidOption("createAdmin(): queue", "what createQueue() gives", queue);
   const { tables } = queue;
+  const defined = new Set(Object.values(queue.jobs).map((definition) => definition.queue));
   const run = {
     get: getJob(tables),
     list: listJobs(tables),
     count: countJobs(tables),
     cancel: cancelJobs(tables),
     requeue: requeueJobs(tables),
+    runNow: runJobsNow(tables),
     queues: queueControls(tables),
   };
   return Object.freeze<Admin<keyof M & string>>({
@@ -151,8 +175,9 @@ export function createAdmin<const M extends object>(options: {
       return run.get(executorOf("getJob", db), id);
     },
     async listJobs(db, filter) {
-      const { jobs, next } = await run.list(executorOf("listJobs", db), checkFilter(filter));
-      return { jobs, next: next === null ? null : writeCursor(next) };
+      const request = checkFilter(filter);
+      const { jobs, next } = await run.list(executorOf("listJobs", db), request);
+      return { jobs, next: next === null ? null : writeCursor(request, next) };
     },
     async countJobs(db, options = {}) {
       refuseUnknownOptions("countJobs()", options, ["limit"]);
@@ -162,23 +187,31 @@ export function createAdmin<const M extends object>(options: {
     },
     async cancel(db, id) {
       checkId("cancel(): id", id);
-      return one(await changeJobs(executorOf("cancel", db), run.cancel, [id]));
+      return one(await changeJobs(checkDb("cancel", db), run.cancel, [id]));
     },
     async cancelMany(db, ids) {
       checkIds("cancelMany(): ids", ids);
-      return changeJobs(executorOf("cancelMany", db), run.cancel, ids);
+      return changeJobs(checkDb("cancelMany", db), run.cancel, ids);
     },
     async requeue(db, id) {
       checkId("requeue(): id", id);
-      return one(await changeJobs(executorOf("requeue", db), run.requeue, [id]));
+      return one(await changeJobs(checkDb("requeue", db), run.requeue, [id]));
     },
     async requeueMany(db, ids) {
       checkIds("requeueMany(): ids", ids);
-      return changeJobs(executorOf("requeueMany", db), run.requeue, ids);
+      return changeJobs(checkDb("requeueMany", db), run.requeue, ids);
+    },
+    async runNow(db, id) {
+      checkId("runNow(): id", id);
+      return one(await changeJobs(checkDb("runNow", db), run.runNow, [id]));
+    },
+    async runNowMany(db, ids) {
+      checkIds("runNowMany(): ids", ids);
+      return changeJobs(checkDb("runNowMany", db), run.runNow, ids);
     },
     async pauseQueue(db, name) {
       checkText("pauseQueue(): queue", name);
-      return run.queues.pause(executorOf("pauseQueue", db), name);
+      return run.queues.pause(executorOf("pauseQueue", db), name, defined.has(name));
     },
     async resumeQueue(db, name) {
       checkText("resumeQueue(): queue", name);
@@ -190,14 +223,19 @@ export function createAdmin<const M extends object>(options: {
   });
 }
 
-function executorOf(who: string, db: PgExecutor): Executor {
+function checkDb(who: string, db: PgExecutor): PgExecutor {
   if (typeof (db as Partial<PgExecutor> | undefined)?.execute !== "function")
     throw invalidOption(`${who}(): db`, "a Drizzle database or transaction", db);
-  return drizzleExecutor(db);
+  return db;
 }
 
-const checkId = (option: string, id: unknown): void =>
+const executorOf = (who: string, db: PgExecutor): Executor => drizzleExecutor(checkDb(who, db));
+
+function checkId(option: string, id: unknown): void {
+  if (typeof id === "string")
+    throw invalidOption(option, "a number: Number(id), where it comes from a URL", id);
   checkInteger(option, id, 1, Number.MAX_SAFE_INTEGER);
+}
 
 function checkIds(option: string, ids: readonly unknown[]): void {
   if (!Array.isArray(ids)) throw invalidOption(option, "an array of ids", ids);

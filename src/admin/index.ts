@@ -1,7 +1,8 @@
 export type { CancelAnswer } from "../queries/cancel-jobs.js";
 export type { JobCounts } from "../queries/count-jobs.js";
-export type { PausedQueue } from "../queries/queue-controls.js";
+export type { PauseAnswer, PausedQueue } from "../queries/queue-controls.js";
 export type { RequeueAnswer } from "../queries/requeue-jobs.js";
+export type { RunNowAnswer } from "../queries/run-jobs-now.js";
 export type { StoredJob, StoredJobDetails } from "../queries/stored-job.js";
 export type { StoredError } from "../schema/jobs.js";
 export { type Admin, createAdmin } from "./create-admin.js";

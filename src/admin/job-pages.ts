@@ -48,30 +48,40 @@ export function checkFilter(filter: JobFilter): JobsRequest {
     name: name ?? null,
     queue: queue ?? null,
     limit,
-    after: after === undefined ? null : readCursor(after),
+    after: after === undefined ? null : readCursor(after, [status, queue ?? null, name ?? null]),
   };
 }
 
 /** Writes a place as an app hands it on: in a link, say. */
-export const writeCursor = ({ id, at, queue, priority }: JobPlace): string =>
-  JSON.stringify([id, at, queue, priority]);
+export const writeCursor = (
+  { status, queue, name }: JobsRequest,
+  { id, at, queue: of, priority }: JobPlace,
+): string => JSON.stringify([[status, queue, name], id, at, of, priority]);
+
+/** The times that PostgreSQL has, in microseconds since 1970: from 4714 BC to 294276. */
+const [EARLIEST_US, LATEST_US] = [-210_866_803_200_000_000n, 9_224_318_015_999_999_999n];
 
 /** It may have come from anywhere: nothing but what {@link writeCursor} can have written reaches SQL. */
-function readCursor(cursor: string): JobPlace {
+function readCursor(cursor: string, of: readonly unknown[]): JobPlace {
   checkText("listJobs(): after", cursor, MAX_CURSOR_BYTES);
   try {
-    const [id, at, queue, priority] = JSON.parse(cursor) as unknown[];
+    const [filter, id, at, queue, priority] = JSON.parse(cursor) as unknown[];
+    if (JSON.stringify(filter) !== JSON.stringify(of)) throw new TypeError("another filter");
     checkInteger("id", id, 0, Number.MAX_SAFE_INTEGER);
-    checkText("queue", queue);
+    checkText("queue", queue, MAX_CURSOR_BYTES, 0);
     checkInteger("priority", priority, 0, 9);
-    if (typeof at !== "string" || !/^(-?\d{1,18}|-?infinity)$/.test(at))
-      throw invalidOption("at", "a time", at);
+    if (!isTime(at)) throw new TypeError("no time");
     return { id, at, queue, priority } as JobPlace;
   } catch (cause) {
     throw new QueueError(
       "INVALID_OPTION",
-      "listJobs(): after must be the `next` of an earlier page.",
+      "listJobs(): after must be the `next` of an earlier page with the same status, queue and name.",
       { cause },
     );
   }
+}
+
+function isTime(at: unknown): boolean {
+  if (typeof at !== "string" || !/^-?(\d{1,19}|infinity)$/.test(at)) return false;
+  return at.endsWith("infinity") || (BigInt(at) >= EARLIEST_US && BigInt(at) <= LATEST_US);
 }

@@ -47,6 +47,18 @@ export type QueueEvent =
       /** Jobs whose handler was still running when `stop` returned. */
       readonly abandoned: readonly number[];
     }
+  | {
+      /** The worker has learnt that one of its queues is paused, and starts none of its jobs. */
+      readonly type: "queue.paused";
+      readonly workerId: string;
+      readonly queue: string;
+    }
+  | {
+      /** The worker has learnt that the pause is over. */
+      readonly type: "queue.resumed";
+      readonly workerId: string;
+      readonly queue: string;
+    }
   | (EventAttempt & { readonly type: "job.claimed"; readonly workerId: string })
   | (EventAttempt & {
       readonly type: "lease.expired";

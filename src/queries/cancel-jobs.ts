@@ -1,7 +1,5 @@
 import type { TableNames } from "../schema/table-names.js";
-import type { Executor } from "./executor.js";
-import { integerList } from "./list-literals.js";
-import { template } from "./template.js";
+import { type JobChange, jobChange, lockedItems, ownTransaction } from "./change-jobs.js";
 
 /**
  * What became of a job that was to be cancelled: `cancelled` it was waiting, and has ended ·
@@ -14,15 +12,7 @@ export type CancelAnswer = "cancelled" | "requested" | "ended" | "busy" | "missi
 const isFree = `(job.status = 'queued' or job.lease_until <= statement_timestamp())`;
 
 const text = `
-  with item as materialized (
-    select given.id, job.id as job_id
-    from unnest($ids::text::bigint[]) as given(id)
-    left join lateral (
-      select id from {jobs} where id = given.id and finished_at is null
-      -- A worker's statement that is at work on the row is not waited for.
-      for no key update skip locked
-    ) as job on true
-  ),
+  with ${lockedItems("finished_at is null")},
   changed as (
     update {jobs} as job
     set cancel_requested_at = coalesce(job.cancel_requested_at, statement_timestamp()),
@@ -39,7 +29,7 @@ const text = `
     case changed.status when 'cancelled' then 'cancelled' when 'running' then 'requested' end,
     (select case when finished_at is null then 'busy' else 'ended' end from {jobs} where id = item.id limit 1),
     'missing'
-  ) as answer
+  ) as answer, ${ownTransaction}
   from item left join changed on changed.id = item.job_id`;
 
 /**
@@ -48,12 +38,5 @@ const text = `
  * A cancelled row stays locked until the caller's transaction ends; so does
  * a running job's, which its worker then cannot renew. Waits for no lock.
  */
-export function cancelJobs(
-  tables: TableNames,
-): (executor: Executor, ids: readonly number[]) => Promise<ReadonlyMap<number, CancelAnswer>> {
-  const prepared = template("cancel_jobs", text, tables);
-  return async (executor, ids) => {
-    const rows = await executor.run(prepared.bind({ ids: integerList(ids) }));
-    return new Map(rows.map((row) => [Number(row["id"]), row["answer"] as CancelAnswer]));
-  };
-}
+export const cancelJobs = (tables: TableNames): JobChange<CancelAnswer> =>
+  jobChange("cancel_jobs", text, tables);

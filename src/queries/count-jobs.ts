@@ -17,10 +17,12 @@ export interface JobCounts {
   readonly running: number;
   /** Running by the state of their row, but with a lease that has run out: their worker was lost, and no other has recovered them yet. */
   readonly lost: number;
-  /** Among the latest so many that failed and are not pruned yet. */
+  /** Among the latest so many, of all queues and names, that failed and are not pruned yet. */
   readonly failed: number;
-  /** Whether the others are at least the numbers: a priority of this queue has more rows than are counted. */
+  /** Whether there may be more than these numbers say: a priority of this queue, or all failed jobs, have more rows than are counted. */
   readonly isAtLeast: boolean;
+  /** Whether nobody claims from this queue. */
+  readonly isPaused: boolean;
 }
 
 /**
@@ -63,7 +65,9 @@ const text = `
       count(*) filter (where kind = 'running') as running,
       count(*) filter (where kind = 'lost') as lost,
       count(*) filter (where kind = 'failed') as failed,
-      bool_or(max(nth) >= $limit::int) over (partition by queue) as is_at_least
+      bool_or(max(nth) >= $limit::int) over (partition by queue)
+        or sum(count(*) filter (where kind = 'failed')) over () >= $limit::int as is_at_least,
+      exists (select from {controls} as control where control.queue = counted.queue and paused_at is not null) as is_paused
     from counted group by queue, name
     order by queue, name
   ) as counts`;
@@ -78,6 +82,7 @@ interface CountsJson {
   readonly lost: number;
   readonly failed: number;
   readonly is_at_least: boolean;
+  readonly is_paused: boolean;
 }
 
 /** Counts jobs, looking at no more than `limit` rows of each queue and priority. Locks nothing. */
@@ -88,10 +93,14 @@ export function countJobs(
   return async (executor, limit) => {
     const rows = await executor.run(prepared.bind({ limit }));
     return rows.map((row) => {
-      const { oldest_due_at, is_at_least, ...counts }: CountsJson = JSON.parse(
-        String(row["counts"]),
-      );
-      return { ...counts, oldestDueAt: instantOrNull(oldest_due_at), isAtLeast: is_at_least };
+      const counts: CountsJson = JSON.parse(String(row["counts"]));
+      const { oldest_due_at, is_at_least, is_paused, ...told } = counts;
+      return {
+        ...told,
+        oldestDueAt: instantOrNull(oldest_due_at),
+        isAtLeast: is_at_least,
+        isPaused: is_paused,
+      };
     });
   };
 }

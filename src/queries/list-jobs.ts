@@ -38,12 +38,15 @@ export interface JobsFound {
  */
 const REACH = 20_000;
 
-/** Exact, and without a session's zone or style of dates. Numeric, since a double would not be exact. */
+/** Exact for any time, and without a session's zone or style of dates. */
 const micros = (column: string): string =>
-  `case when isfinite(${column}) then (extract(epoch from ${column}) * 1000000)::bigint::text else ${column}::text end`;
+  `case when isfinite(${column}) then trunc(extract(epoch from ${column}) * 1000000)::text else ${column}::text end`;
 
-const after = `case when $at::text like '%infinity' then $at::text::timestamptz
-  else 'epoch'::timestamptz + $at::text::bigint * interval '1 microsecond' end`;
+/** An interval's factor is a double, which is exact up to the year 2255 only: so days and the rest by themselves, in UTC. */
+const after = `case when $at::text like '%infinity' then $at::text::timestamptz else (
+  'epoch'::timestamp + div($at::text::numeric, 86400000000)::int * interval '1 day'
+    + mod($at::text::numeric, 86400000000)::bigint * interval '1 microsecond'
+) at time zone 'UTC' end`;
 
 /** An order that an index has. */
 interface Order {
@@ -55,11 +58,14 @@ interface Order {
 
 /** The order in which workers take them, queue by queue. */
 const open: Order = {
-  of: `finished_at is null and blockers = 0 and ($queue::text is null or queue = $queue::text)`,
+  of: "finished_at is null and blockers = 0",
   by: "job.queue, job.priority, job.available_at, job.id",
   behind: `(queue, priority, available_at, id) > ($after_queue::text, $after_priority::smallint, ${after}, $after_id::bigint)`,
   at: "available_at",
 };
+
+/** The same of one queue: said by itself, so that it is found in the index whatever the plan is made for. */
+const openOfQueue: Order = { ...open, of: `${open.of} and queue = $queue::text` };
 
 /** The latest first. */
 const ended: Order = {
@@ -101,10 +107,15 @@ export function listJobs(
     first: template(`list_${name}_jobs`, textOf(order, true), tables),
     further: template(`list_further_${name}_jobs`, textOf(order, false), tables),
   });
-  const texts = { open: prepare("open", open), ended: prepare("ended", ended) };
+  const ofOpen = prepare("open", open);
+  const ofOpenOfQueue = prepare("open_queue", openOfQueue);
+  const ofEnded = prepare("ended", ended);
+  const textsFor = ({ status, queue }: Pick<JobsRequest, "status" | "queue">) => {
+    if (status !== "queued" && status !== "running") return ofEnded;
+    return queue === null ? ofOpen : ofOpenOfQueue;
+  };
   return async (executor, { after: place, ...request }) => {
-    const { first, further } =
-      texts[request.status === "queued" || request.status === "running" ? "open" : "ended"];
+    const { first, further } = textsFor(request);
     const rows = await executor.run(
       place === null
         ? first.bind(request)

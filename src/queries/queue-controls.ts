@@ -1,7 +1,10 @@
 import type { TableNames } from "../schema/table-names.js";
 import { FRESH } from "./enqueue-parts.js";
 import type { Executor } from "./executor.js";
-import { type Template, template } from "./template.js";
+import { template } from "./template.js";
+
+/** The payload of a notification that is for every worker: what is said about whole queues has changed. */
+export const CONTROLS_CHANGED = "controls";
 
 /** A queue from which nobody claims. */
 export interface PausedQueue {
@@ -10,15 +13,26 @@ export interface PausedQueue {
   readonly pausedAt: Date;
 }
 
+/**
+ * What became of a queue that was to be paused: `paused` it is · `unknown` it is too, but no definition
+ * and no open job or worker has such a queue, so its name may be misspelt · `unchanged` it was paused before.
+ */
+export type PauseAnswer = "paused" | "unknown" | "unchanged";
+
+/** All workers that listen are told: what they have fetched ahead of this queue is to be given back. */
+const tell = `(select count(pg_notify('{channel}', '${CONTROLS_CHANGED}')) from (select from {workers} where ${FRESH} limit 1) as worker)`;
+
 const pauseText = `
   insert into {controls} as control (queue, paused_at) values ($queue::text, statement_timestamp())
   on conflict (queue) do update set paused_at = excluded.paused_at where control.paused_at is null
-  returning true as changed`;
+  returning $is_defined::boolean
+    or exists (select from {jobs} where queue = $queue::text and finished_at is null and blockers = 0 limit 1)
+    or exists (select from {workers} where $queue::text = any(queues)) as known, ${tell} as told`;
 
-/** All workers that listen are woken: those of this queue have it in their rows no more. */
+/** The row goes: each claim reads this table. */
 const resumeText = `
-  update {controls} set paused_at = null where queue = $queue::text and paused_at is not null
-  returning true as changed, (select count(pg_notify('{channel}', id)) from {workers} where ${FRESH}) as woken`;
+  delete from {controls} where queue = $queue::text and paused_at is not null
+  returning true as changed, ${tell} as told`;
 
 const listText = `
   select queue, date_part('epoch', paused_at) * 1000 as at from {controls}
@@ -27,11 +41,9 @@ const listText = `
 /** What an operator says about whole queues. */
 export interface QueueControls {
   /**
-   * Keeps every claim that begins after the caller's commit from a queue.
-   *
-   * @returns Whether it was not paused before.
+   * Keeps every claim that begins after the caller's commit from a queue, which a definition may have.
    */
-  pause(executor: Executor, queue: string): Promise<boolean>;
+  pause(executor: Executor, queue: string, isDefined: boolean): Promise<PauseAnswer>;
   /**
    * Lets it be claimed from again, and wakes the workers.
    *
@@ -46,11 +58,15 @@ export function queueControls(tables: TableNames): QueueControls {
   const pause = template("pause_queue", pauseText, tables);
   const resume = template("resume_queue", resumeText, tables);
   const list = template("list_paused_queues", listText, tables);
-  const changes = async (executor: Executor, statement: Template, queue: string) =>
-    (await executor.run(statement.bind({ queue }))).length > 0;
   return {
-    pause: (executor, queue) => changes(executor, pause, queue),
-    resume: (executor, queue) => changes(executor, resume, queue),
+    async pause(executor, queue, isDefined) {
+      const [row] = await executor.run(pause.bind({ queue, is_defined: isDefined }));
+      if (row === undefined) return "unchanged";
+      return row["known"] === true ? "paused" : "unknown";
+    },
+    async resume(executor, queue) {
+      return (await executor.run(resume.bind({ queue }))).length > 0;
+    },
     async list(executor) {
       const rows = await executor.run(list.bind({}));
       return rows.map((row) => ({

@@ -6,6 +6,9 @@ import { template } from "./template.js";
 /** What an enqueue has to know of a worker, to wake it. */
 export interface WorkerRegistration {
   readonly workerId: string;
+  /** Those that it serves. */
+  readonly served: readonly string[];
+  /** Those of which a new job is worth a notification. */
   readonly queues: readonly string[];
   readonly names: readonly string[];
   readonly pollIntervalMs: number;
@@ -13,12 +16,21 @@ export interface WorkerRegistration {
   readonly isWaiting: boolean;
 }
 
+/** What the worker learns by it. */
+export interface Registered {
+  /** Whether this very session listens. */
+  readonly isListening: boolean;
+  /** Which of the queues that it serves are paused. */
+  readonly paused: readonly string[];
+}
+
 const registerText = `
   insert into {workers} as worker (id, queues, names, poll_interval_ms, waiting, started_at, seen_at)
   values ($worker, $queues::text::text[], $names::text::text[], $poll_interval_ms::int, $waiting::boolean,
     statement_timestamp(), statement_timestamp())
   on conflict (id) do update set queues = excluded.queues, waiting = excluded.waiting, seen_at = excluded.seen_at
-  returning exists (select from pg_listening_channels() as channel where channel = $channel) as is_listening`;
+  returning exists (select from pg_listening_channels() as channel where channel = $channel) as is_listening,
+    (select json_agg(queue)::text from {controls} where paused_at is not null and queue = any($served::text::text[])) as paused`;
 
 const unregisterText = `delete from {workers} where id = $worker`;
 
@@ -35,10 +47,7 @@ export function workerRow(tables: TableNames): {
    * Writes the row, or refreshes it. Sent on the connection that listens, it
    * is the proof that this connection is alive and still listens.
    */
-  register(
-    executor: Executor,
-    registration: WorkerRegistration,
-  ): Promise<{ readonly isListening: boolean }>;
+  register(executor: Executor, registration: WorkerRegistration): Promise<Registered>;
   unregister(executor: Executor, workerId: string): Promise<void>;
   forgetDead(executor: Executor): Promise<void>;
 } {
@@ -50,6 +59,7 @@ export function workerRow(tables: TableNames): {
       const [row] = await executor.run(
         register.bind({
           worker: registration.workerId,
+          served: textList(registration.served),
           queues: textList(registration.queues),
           names: textList(registration.names),
           poll_interval_ms: registration.pollIntervalMs,
@@ -57,7 +67,11 @@ export function workerRow(tables: TableNames): {
           channel: tables.channel,
         }),
       );
-      return { isListening: row?.["is_listening"] === true };
+      const paused = row?.["paused"];
+      return {
+        isListening: row?.["is_listening"] === true,
+        paused: typeof paused === "string" ? (JSON.parse(paused) as string[]) : [],
+      };
     },
     async unregister(executor, workerId) {
       await executor.run(unregister.bind({ worker: workerId }));

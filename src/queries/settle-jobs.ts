@@ -19,7 +19,7 @@ export type Settlement =
   | { readonly way: "discard" }
   | {
       readonly way: "end";
-      /** A job that somebody has asked to cancel does not become `queued` again but `cancelled`. */
+      /** A job that somebody has asked to cancel becomes neither `queued` again nor `failed`, but `cancelled`. */
       readonly status: "done" | "failed" | "cancelled" | "queued";
       /** When it is due again, in milliseconds from now; null leaves it as it was. */
       readonly delayMs: number | null;
@@ -107,9 +107,9 @@ const said = `
 const own = (list: string): string =>
   `((select ${list} from said))[array_position((select ids from said), job.id)]`;
 
-/** A request to cancel that nobody noticed in time still keeps the job from another attempt. */
+/** Whoever asks for a job's end has it, whether or not its worker has noticed: it is neither tried again nor failed. */
 const endStatus = `
-  case when job.cancel_requested_at is not null and ${own("statuses")} = 'queued' then 'cancelled'
+  case when job.cancel_requested_at is not null and ${own("statuses")} in ('queued', 'failed') then 'cancelled'
     else ${own("statuses")} end`;
 
 const writes: Readonly<Record<SettleWay, string>> = {
@@ -172,7 +172,7 @@ export function settleParts({ ways, recordsKeys }: SettleShape): string {
   if (ways.includes("end"))
     answers.push(`
       select id, 'cancelled' from end_job as job
-      where status = 'cancelled' and ${own("statuses")} = 'queued'`);
+      where status = 'cancelled' and ${own("statuses")} <> 'cancelled'`);
   parts.push(`unsettled as (${answers.join(" union all ")})`);
   return parts.join(",");
 }

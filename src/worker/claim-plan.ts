@@ -26,8 +26,6 @@ export interface ClaimPlan {
    * urgent leaves slots that come free to it. A line that is always refilled would let it wait for ever.
    */
   yieldsTo(): number | undefined;
-  /** The queues that the last claim has looked at: those that nobody has paused. */
-  openQueues(): readonly string[];
 }
 
 /** What every claim of a worker asks for alike. */
@@ -42,6 +40,8 @@ export interface ClaimPlanOptions {
   readonly hasOtherConnection: boolean;
   /** Whether polls are to follow each other closely for now. */
   readonly pollsClosely: () => boolean;
+  /** Hears with each claim which queues are paused. */
+  readonly onPaused: (queues: readonly string[]) => void;
 }
 
 /** A close poll waits this long, jittered to 10 to 25 ms. */
@@ -54,7 +54,6 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
     intervalMs: options.pollIntervalMs,
     hasOtherConnection: options.hasOtherConnection,
   });
-  let openQueues = options.queues;
   let isWoken = true;
   let hasBacklog = false;
   let nextPollMs = 0;
@@ -111,7 +110,7 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
     isBeside: ({ sweep }) => sweep !== undefined && sweeps.isBeside(sweep),
     learn(given, answer, nowMs) {
       const request = withoutPaused(given, answer);
-      openQueues = openOf(options.queues, request.pairs);
+      options.onPaused(pausedOf(given, answer));
       const wasBeside = request.sweep !== undefined && sweeps.isBeside(request.sweep);
       floors.learn(request.pairs, answer);
       // What a sweep beside finds says nothing of the claims that went on meanwhile.
@@ -133,7 +132,6 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
       nextPollMs = Math.min(nextPollMs, dueMs);
     },
     yieldsTo,
-    openQueues: () => openQueues,
   };
 }
 
@@ -143,8 +141,9 @@ function withoutPaused(request: ClaimRequest, { paused }: ClaimAnswer): ClaimReq
   return { ...request, pairs: request.pairs.filter((_, index) => !paused.has(index)) };
 }
 
-const openOf = (queues: readonly string[], pairs: ClaimRequest["pairs"]): readonly string[] =>
-  queues.filter((queue) => pairs.some((pair) => pair.queue === queue));
+const pausedOf = ({ pairs }: ClaimRequest, { paused }: ClaimAnswer): readonly string[] => [
+  ...new Set(pairs.filter((_, index) => paused.has(index)).map(({ queue }) => queue)),
+];
 
 /** How long until the next job is due that a claim has seen, in milliseconds. */
 const dueInMs = ({ nextDueUs, nowUs }: ClaimAnswer): number =>

@@ -29,6 +29,8 @@ export interface Holdings {
   timeOut(held: HeldJob): void;
   cancel(held: HeldJob): void;
   freeStuck(nowMs: number): void;
+  /** Gives back those of these queues that have not started. */
+  withdraw(queues: ReadonlySet<string>): void;
   /** Takes no more jobs and gives back those that have not started, now or when they come in. */
   close(): void;
   /** How many were given back since. */
@@ -197,9 +199,13 @@ export function createHoldings(options: HoldingsOptions): Holdings {
       if (held.commit === "none") end(held, { kind: "cancel" });
     },
     freeStuck: slots.freeStuck,
+    withdraw(queues) {
+      const isOfThem = ({ job }: HeldJob): boolean => queues.has(job.queue);
+      for (const held of slots.withdraw(isOfThem)) end(held, { kind: "release" });
+    },
     close() {
       isClosed = true;
-      for (const held of slots.withdraw()) giveBack(held);
+      for (const held of slots.withdraw(() => true)) giveBack(held);
     },
     released: () => released,
     abortAll() {

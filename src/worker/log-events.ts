@@ -42,6 +42,8 @@ const LEVELS: Readonly<Record<QueueEvent["type"], Level>> = {
   "event_loop.blocked": "warn",
   "jobs.pruned": "info",
   "processed_keys.pruned": "info",
+  "queue.paused": "info",
+  "queue.resumed": "info",
   "worker.started": "info",
   "worker.stopped": "info",
 };

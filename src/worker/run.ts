@@ -21,6 +21,7 @@ import { transactOf } from "./drivers/transact.js";
 import { createHoldings } from "./holdings.js";
 import { createLeaseKeeper } from "./lease-keeper.js";
 import { explainingMissingTables } from "./missing-tables.js";
+import { createPausedQueues } from "./paused-queues.js";
 import { createRunJob, resultText } from "./run-job.js";
 import { sqlState } from "./sql-errors.js";
 import { type StopReport, stopRun } from "./stop-worker.js";
@@ -118,6 +119,12 @@ export function createRun(options: RunOptions): Run {
     onClaimed: arrivals.observe,
     emit,
   });
+  const pauses = createPausedQueues({
+    workerId,
+    queues: settings.queues,
+    onPaused: holdings.withdraw,
+    emit,
+  });
   const hasOtherConnection = options.driver.hasOwnConnections && !settings.throughPooler;
   const plan = createClaimPlan({
     workerId,
@@ -128,6 +135,7 @@ export function createRun(options: RunOptions): Run {
     pollIntervalMs: settings.pollIntervalMs,
     hasOtherConnection,
     pollsClosely: () => wakeUp?.pollsClosely() ?? arrivals.isFrequent(),
+    onPaused: pauses.learn,
   });
   const settleAndClaimJobs = settleAndClaim(tables, settings.retention.processedKeysMs);
   const releaseStrayJobs = releaseStrays(tables);
@@ -178,9 +186,11 @@ export function createRun(options: RunOptions): Run {
     createWakeUp({
       connection: listen,
       channel: tables.channel,
-      queues: plan.openQueues,
+      openQueues: pauses.open,
+      onPaused: pauses.learn,
       registration: {
         workerId,
+        served: settings.queues,
         names,
         pollIntervalMs: settings.pollIntervalMs,
       },

@@ -15,8 +15,8 @@ const STARTS_PER_TURN = 50;
 export interface Slots {
   /** Starts jobs as far as slots are free, and keeps the others in line; they were claimed for so many slots, and ahead. */
   offer(jobs: readonly HeldJob[], claimedFor: number): void;
-  /** Takes back every job that has not started. */
-  withdraw(): readonly HeldJob[];
+  /** Takes back every job that has not started and that is meant. */
+  withdraw(isMeant: (held: HeldJob) => boolean): readonly HeldJob[];
   /** How many handlers could start now. */
   free(): number;
   /** How many were fetched ahead and have not started. */
@@ -111,7 +111,7 @@ export function createSlots(options: SlotsOptions): Slots {
       // Those in line may have waited for this claim.
       fill();
     },
-    withdraw: () => [...promised.clear(), ...ahead.clear()],
+    withdraw: (isMeant) => [...promised.remove(isMeant), ...ahead.remove(isMeant)],
     free,
     waiting: ahead.length,
     isBusy: () => running.size + promised.length() + ahead.length() > 0,
@@ -167,11 +167,11 @@ function createLine() {
       return held;
     },
     length: () => line.length - position,
-    clear(): readonly HeldJob[] {
+    remove(isMeant: (held: HeldJob) => boolean): readonly HeldJob[] {
       const left = line.slice(position).filter((held) => held.phase === "waiting");
-      line = [];
+      line = left.filter((held) => !isMeant(held));
       position = 0;
-      return left;
+      return left.filter(isMeant);
     },
   };
 }

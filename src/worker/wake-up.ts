@@ -1,5 +1,6 @@
 import type { Executor } from "../queries/executor.js";
-import type { WorkerRegistration } from "../queries/register-worker.js";
+import { CONTROLS_CHANGED } from "../queries/queue-controls.js";
+import type { Registered, WorkerRegistration } from "../queries/register-worker.js";
 import { after, monotonicMs } from "./clock.js";
 import type { Connection } from "./connection.js";
 import { withDeadline } from "./deadline.js";
@@ -19,11 +20,10 @@ export interface WakeUpOptions {
   readonly channel: string;
   readonly registration: Omit<WorkerRegistration, "isWaiting" | "queues">;
   /** The queues of which a new job is worth a notification. */
-  readonly queues: () => readonly string[];
-  readonly register: (
-    executor: Executor,
-    registration: WorkerRegistration,
-  ) => Promise<{ readonly isListening: boolean }>;
+  readonly openQueues: () => readonly string[];
+  /** Hears now and then which queues are paused. */
+  readonly onPaused: (queues: readonly string[]) => void;
+  readonly register: (executor: Executor, registration: WorkerRegistration) => Promise<Registered>;
   readonly unregister: (executor: Executor, workerId: string) => Promise<void>;
   /** Whether a notification would be of use: arrivals are rare and a slot is free. */
   readonly wantsNotifications: () => boolean;
@@ -49,6 +49,8 @@ export function createWakeUp(options: WakeUpOptions): WakeUp {
   let isListening = false;
   let isWaiting = false;
   let queues: readonly string[] = [];
+  /** What is said about queues has changed since the row was written. */
+  let isOutdated = false;
   let waitingSinceMs = Number.NEGATIVE_INFINITY;
   let lastPingMs = Number.NEGATIVE_INFINITY;
   const pause = createRetryPause(PAUSE);
@@ -57,7 +59,8 @@ export function createWakeUp(options: WakeUpOptions): WakeUp {
 
   const listen = async (): Promise<void> => {
     await connection.listen(options.channel, (payload) => {
-      if (payload === registration.workerId) options.onWake();
+      if (payload === CONTROLS_CHANGED) isOutdated = true;
+      if (payload === CONTROLS_CHANGED || payload === registration.workerId) options.onWake();
     });
     isListening = true;
   };
@@ -65,19 +68,22 @@ export function createWakeUp(options: WakeUpOptions): WakeUp {
   const write = async (waits: boolean): Promise<void> => {
     // The row is being taken away: one written now would stay.
     if (isStopped) return;
-    const told = options.queues();
-    const { isListening: stillListens } = await options.register(connection, {
+    const told = options.openQueues();
+    isOutdated = false;
+    const { isListening: stillListens, paused } = await options.register(connection, {
       ...registration,
       queues: told,
       isWaiting: waits,
     });
+    const isMore = told.some((queue) => !queues.includes(queue));
     queues = told;
+    options.onPaused(paused);
     if (!stillListens) {
       isListening = false;
       throw new Error("The session no longer listens.");
     }
     lastPingMs = monotonicMs();
-    if (waits && !isWaiting) waitingSinceMs = lastPingMs;
+    if (waits && (isMore || !isWaiting)) waitingSinceMs = lastPingMs;
     isWaiting = waits;
   };
 
@@ -87,7 +93,7 @@ export function createWakeUp(options: WakeUpOptions): WakeUp {
     const isNew = !isListening || !connection.isListening();
     if (isNew) await listen();
     const waits = options.wantsNotifications();
-    const isTurned = waits !== isWaiting || !isAlike(options.queues(), queues);
+    const isTurned = waits !== isWaiting || isOutdated || !isAlike(options.openQueues(), queues);
     if (isNew || isTurned || monotonicMs() - lastPingMs >= PING_MS) await write(waits);
     // What was sent while nobody listened, or committed while no notification was asked for, is not told
     // again; and who is not notified any more is to poll closely from now on.

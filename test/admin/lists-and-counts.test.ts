@@ -12,6 +12,11 @@ beforeAll(async () => {
 afterEach(() => room.clear());
 afterAll(() => room.close());
 
+const cursorAt = (at: string) => ({
+  status: "failed",
+  after: JSON.stringify([["failed", null, null], 1, at, "default", 5]),
+});
+
 /** Every page of a list, as an app goes through it. */
 async function idsOf(filter: JobFilter): Promise<number[][]> {
   const pages: number[][] = [];
@@ -88,6 +93,39 @@ describe("a list", () => {
     expect((await idsOf({ status: "queued", limit: 1 })).flat()).toEqual(jobs.map(({ id }) => id));
   });
 
+  test.each([
+    "2262-04-11T23:47:16.854775Z",
+    "9999-12-31T23:59:59.999999Z",
+    "9000-01-01T00:00:00.001Z",
+    "1969-12-31T23:59:59.999999Z",
+    "0001-01-01 00:00:00.000001+00 BC",
+    "4713-11-24 00:00:00+00 BC",
+    "100000-02-29 12:00:00.000001+00",
+    "294246-12-31 23:59:59.999999+00",
+  ])(
+    "goes through jobs of one time, %s, and no job twice, in any zone and style of dates",
+    async (at) => {
+      const rows = await room.rows<{ id: number }>(
+        `insert into queue_jobs (queue, name, payload, available_at)
+       select 'default', 'watched', '{}', $1::timestamptz from generate_series(1, 7) returning id::int as id`,
+        [at],
+      );
+      const pool = new pg.Pool({
+        connectionString: room.url,
+        options: "-c timezone=Asia/Kathmandu -c datestyle=German",
+      });
+      const seen: number[] = [];
+      let after: string | undefined;
+      do {
+        const page = await admin.listJobs(drizzle(pool), { status: "queued", limit: 3, after });
+        seen.push(...page.jobs.map(({ id }) => id));
+        after = seen.length > 7 ? undefined : (page.next ?? undefined);
+      } while (after !== undefined);
+      await pool.end();
+      expect(seen).toEqual(rows.map(({ id }) => id));
+    },
+  );
+
   test.each<[string, object]>([
     ["an unknown option", { status: "failed", state: "x" }],
     ["no state", {}],
@@ -97,6 +135,12 @@ describe("a list", () => {
     ["an empty name", { status: "failed", name: "" }],
     ["a queue that is no text", { status: "failed", queue: 7 }],
     ["a place that it has not given out", { status: "failed", after: "page 2" }],
+    ["a time that PostgreSQL does not have", cursorAt("-999999999999999999")],
+    ["a time of twenty digits", cursorAt("99999999999999999999")],
+    [
+      "a place of another list",
+      { status: "failed", after: JSON.stringify([["done", null, null], 1, "0", "default", 5]) },
+    ],
     [
       "a place with SQL in it",
       { status: "failed", after: '[1,"0\'; drop table queue_jobs","default",5]' },
@@ -135,6 +179,7 @@ describe("counts", () => {
       lost: 0,
       failed: 0,
       isAtLeast: false,
+      isPaused: false,
     };
     expect(await admin.countJobs(room.db)).toEqual([
       { ...none, queue: "default", name: "mail", failed: 3 },
@@ -164,6 +209,22 @@ describe("counts", () => {
     expect(counts.map(({ queue: of, due, isAtLeast }) => [of, due, isAtLeast])).toEqual([
       ["default", 3, true],
       ["mails", 1, false],
+    ]);
+  });
+
+  test("of failed jobs say so too, and which queues are paused", async () => {
+    await queue.enqueueNow(room.db, "watched", {});
+    await insertEnded("failed", 5, "mail");
+    await admin.pauseQueue(room.db, "default");
+    const counts = await admin.countJobs(room.db, { limit: 3 });
+    expect(counts).toMatchObject([
+      { name: "mail", failed: 3, isAtLeast: true, isPaused: true },
+      { name: "watched", due: 1, isAtLeast: true, isPaused: true },
+    ]);
+    await admin.resumeQueue(room.db, "default");
+    expect(await admin.countJobs(room.db, { limit: 6 })).toMatchObject([
+      { name: "mail", failed: 5, isAtLeast: false, isPaused: false },
+      { name: "watched", due: 1, isAtLeast: false, isPaused: false },
     ]);
   });
 

@@ -49,7 +49,7 @@ describe("a paused queue", () => {
     const order: number[] = [];
     const first = workerWith({ mail: ({ payload: { n } }) => void order.push(n) });
     await first.start();
-    expect(await admin.pauseQueue(room.db, "mails")).toBe(true);
+    expect(await admin.pauseQueue(room.db, "mails")).toBe("paused");
     for (let n = 1; n <= 3; n += 1) await enqueue("mail", n);
     await enqueue("report");
     await room.spy.next("job.done", ({ jobName }) => jobName === "report");
@@ -91,6 +91,63 @@ describe("a paused queue", () => {
     await admin.resumeQueue(room.db, "mails");
     expect(await room.spy.next("job.done")).toMatchObject({ attempt: 2 });
   });
+
+  test.each([
+    ["of which somebody tells it", 60_000, false],
+    ["which its next claim finds", 30, true],
+  ])(
+    "gets back what a worker has fetched ahead, %s, and no attempt is used",
+    async (_, pollIntervalMs, pooled) => {
+      const gate = createGate();
+      const started: number[] = [];
+      await using worker = createWorker({
+        queue,
+        db: room.db,
+        only: ["mail"],
+        concurrency: 2,
+        pollIntervalMs,
+        throughPooler: pooled,
+        instrumentation: room.spy.listener,
+        handlers: {
+          mail: async ({ payload: { n } }) => {
+            started.push(n);
+            // As long as they are short, more are fetched ahead.
+            if (n > 400) await gate.opened;
+          },
+        },
+      });
+      const items = Array.from({ length: 1_000 }, (__, n) => ({
+        name: "mail" as const,
+        payload: { n },
+      }));
+      await room.db.transaction((tx) => queue.enqueueMany(tx, items));
+      await worker.start();
+      const running = async () =>
+        (await statuses("mail")).filter((status) => status === "running").length;
+      await waitUntil(
+        "slow ones are in the slots, and more is held",
+        async () => started.length > 401 && (await running()) > 2,
+      );
+      await admin.pauseQueue(room.db, "mails");
+      // Where nobody tells it, it finds out when it has room for a claim.
+      if (pooled) gate.open();
+      await waitUntil("no more is held than runs", async () => (await running()) <= 2);
+      gate.open();
+      await waitUntil("nothing runs", async () => (await running()) === 0);
+      const count = started.length;
+      expect(
+        await room.rows("select from queue_jobs where status = 'queued' and attempts <> 0"),
+      ).toEqual([]);
+      expect(room.spy.all("queue.paused")).toMatchObject([{ queue: "mails" }]);
+      await admin.resumeQueue(room.db, "mails");
+      await room.spy.next("queue.resumed");
+      await waitUntil("all are done", async () =>
+        (await statuses("mail")).every((status) => status === "done"),
+      );
+      expect(count).toBeLessThan(1_000);
+      expect(started).toHaveLength(1_000);
+    },
+  );
 
   test("keeps the jobs of a lost worker until its end", async () => {
     await enqueue("mail");
@@ -148,17 +205,34 @@ describe("the calls", () => {
   test("say whether they changed anything, and which queues are paused since when", async () => {
     const before = Date.now();
     expect(await admin.resumeQueue(room.db, "mails")).toBe(false);
-    expect(await admin.pauseQueue(room.db, "mails")).toBe(true);
+    expect(await admin.pauseQueue(room.db, "mails")).toBe("paused");
     const paused = await admin.listPausedQueues(room.db);
     expect(paused).toEqual([{ queue: "mails", pausedAt: expect.any(Date) }]);
     expect(Math.abs(Number(paused[0]?.pausedAt) - before)).toBeLessThan(10_000);
-    expect(await admin.pauseQueue(room.db, "mails")).toBe(false);
+    expect(await admin.pauseQueue(room.db, "mails")).toBe("unchanged");
     expect(await admin.listPausedQueues(room.db)).toEqual(paused);
-    expect(await admin.pauseQueue(room.db, "a \"queue\", 'quoted'")).toBe(true);
+    // No definition, job or worker has it: it may be misspelt.
+    expect(await admin.pauseQueue(room.db, "a \"queue\", 'quoted'")).toBe("unknown");
     expect(await admin.resumeQueue(room.db, "mails")).toBe(true);
     expect((await admin.listPausedQueues(room.db)).map(({ queue: of }) => of)).toEqual([
       "a \"queue\", 'quoted'",
     ]);
+  });
+
+  test("know a queue that only a job or a worker has", async () => {
+    await queue.enqueueNow(room.db, "mail", { n: 1 }, { queue: "urgent" });
+    expect(await admin.pauseQueue(room.db, "urgent")).toBe("paused");
+    await room.rows(
+      "insert into queue_workers (id, queues, names, poll_interval_ms) values ('w', '{vip}', '{}', 1000)",
+    );
+    expect(await admin.pauseQueue(room.db, "vip")).toBe("paused");
+    expect(await admin.pauseQueue(room.db, "mail")).toBe("unknown");
+  });
+
+  test("leave no row behind that each claim would read", async () => {
+    await admin.pauseQueue(room.db, "mails");
+    await admin.resumeQueue(room.db, "mails");
+    expect(await room.rows("select from queue_controls")).toEqual([]);
   });
 
   test("take effect with the caller's transaction", async () => {

@@ -27,7 +27,6 @@ export const planFor = (
   wake: () => undefined,
   expect: () => undefined,
   yieldsTo: () => undefined,
-  openQueues: () => ["default"],
   ...change,
 });
 

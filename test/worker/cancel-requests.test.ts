@@ -19,9 +19,10 @@ const queue = createQueue({
     watched: defineJob({ payload, leaseMs: 900, backoff }),
     /** Ends before its first renewal is due. */
     brief: defineJob({ payload, leaseMs: 600_000, backoff }),
+    last: defineJob({ payload, leaseMs: 600_000, maxAttempts: 1 }),
   }),
 });
-type Handlers = { [N in "watched" | "brief"]?: HandlerFor<typeof queue, N, Room["db"]> };
+type Handlers = { [N in "watched" | "brief" | "last"]?: HandlerFor<typeof queue, N, Room["db"]> };
 
 let room: Room;
 beforeAll(async () => {
@@ -37,7 +38,7 @@ const workerWith = (handlers: Handlers, throughPooler = false) =>
     throughPooler,
     pollIntervalMs: 50,
     instrumentation: room.spy.listener,
-    handlers: { watched: () => {}, brief: () => {}, ...handlers },
+    handlers: { watched: () => {}, brief: () => {}, last: () => {}, ...handlers },
   });
 
 /** As somebody does it who has no part in the worker: another process, or by hand. */
@@ -108,6 +109,26 @@ describe("a request to cancel a running job", () => {
     expect(await room.spy.next("job.cancelled")).toMatchObject({ jobId: id, attempt: 1 });
     expect(await room.job(id)).toMatchObject({ status: "cancelled", outcome: "cancelled" });
     expect(runs).toBe(1);
+  });
+
+  test("that is not noticed before its last attempt errors leaves it cancelled, with that error on record", async () => {
+    const gate = createGate();
+    await using worker = workerWith({
+      last: async () => {
+        await gate.opened;
+        throw new Error("no luck");
+      },
+    });
+    await worker.start();
+    const { id } = await queue.enqueueNow(room.db, "last", {});
+    await room.spy.next("job.started");
+    await requestCancel(id);
+    gate.open();
+    expect(await room.spy.next("job.cancelled")).toMatchObject({ jobId: id, attempt: 1 });
+    const job = await room.job(id);
+    expect(job).toMatchObject({ status: "cancelled", outcome: "cancelled" });
+    expect(job?.errors).toMatchObject([{ attempt: 1, message: "no luck" }]);
+    expect(room.spy.all("job.failed")).toEqual([]);
   });
 
   test("that is not noticed before its worker stops is carried out with its release", async () => {

@@ -1,5 +1,6 @@
 import pg from "pg";
 import { cancelJobs } from "../../../src/queries/cancel-jobs.js";
+import type { JobChange } from "../../../src/queries/change-jobs.js";
 import type { Executor, Row } from "../../../src/queries/executor.js";
 import { requeueJobs } from "../../../src/queries/requeue-jobs.js";
 import { tableNames } from "../../../src/schema/table-names.js";
@@ -67,7 +68,7 @@ export const queueAgain = (url: string): Promise<boolean> =>
 async function changeOne(
   url: string,
   wanted: readonly string[],
-  change: (executor: Executor, ids: readonly number[]) => Promise<ReadonlyMap<number, string>>,
+  change: JobChange<string>,
   choice: { readonly text: string; readonly values: unknown[] },
 ): Promise<boolean> {
   let isChanged = false;
@@ -77,10 +78,8 @@ async function changeOne(
       run: async ({ text, values }) =>
         (await client.query<Row & pg.QueryResultRow>(text, [...values])).rows,
     };
-    const answers = await change(
-      executor,
-      rows.map(({ id }) => Number(id)),
-    );
+    const ids = rows.map(({ id }) => Number(id));
+    const { answers } = await change(executor, { ids, isInTransaction: false, transaction: null });
     isChanged = [...answers.values()].some((answer) => wanted.includes(answer));
   });
   return isChanged;

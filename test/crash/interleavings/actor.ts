@@ -121,17 +121,19 @@ export const releases =
       held: [],
     });
 
+const alone = (id: number) => ({ ids: [id], isInTransaction: false, transaction: null });
+
 /** Cancels the job at the start, as an operator does. */
 export const cancels =
   (session: Session, { jobId }: Hold): Step =>
   () =>
-    cancel(executorOf(session), [jobId]);
+    cancel(executorOf(session), alone(jobId));
 
 /** Queues the job at the start again, if it has failed or was cancelled. */
 export const requeues =
   (session: Session, { jobId }: Hold): Step =>
   () =>
-    requeue(executorOf(session), [jobId]);
+    requeue(executorOf(session), alone(jobId));
 
 /** The four statements of a `commit`: begin, effect, guard, and the end that the guard allows. */
 export function commitSteps(session: Session, hold: Hold): Step[] {

@@ -52,9 +52,9 @@ const STATUS_AFTER = {
   cancel: "cancelled",
 } as const;
 
-/** What nobody wants any more is not tried again, nor given back. */
+/** What nobody wants any more is not tried again, nor given back, nor does it fail. */
 const statusAfter = ({ isUnwanted }: ModelJob, end: ModelEnd): ModelJob["status"] =>
-  isUnwanted && STATUS_AFTER[end] === "queued" ? "cancelled" : STATUS_AFTER[end];
+  isUnwanted && STATUS_AFTER[end] !== "done" ? "cancelled" : STATUS_AFTER[end];
 
 /** The queue in memory: what the SQL is compared with. */
 export class QueueModel {

@@ -16,6 +16,7 @@ function createPlan(queues = ["default"], hasOtherConnection = true) {
     pollIntervalMs: 60_000,
     hasOtherConnection,
     pollsClosely: () => false,
+    onPaused: () => undefined,
   });
 }
 

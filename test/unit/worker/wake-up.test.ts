@@ -19,11 +19,12 @@ test("looks for jobs whenever it begins or ends to ask for notifications, and no
   const wakeUp = createWakeUp({
     connection,
     channel: "channel",
-    queues: () => ["default"],
-    registration: { workerId: "w", names: ["note"], pollIntervalMs: 60_000 },
+    openQueues: () => ["default"],
+    onPaused: () => undefined,
+    registration: { workerId: "w", served: ["default"], names: ["note"], pollIntervalMs: 60_000 },
     async register(_, { isWaiting }) {
       written.push(isWaiting);
-      return { isListening: true };
+      return { isListening: true, paused: [] };
     },
     unregister: async () => undefined,
     wantsNotifications: () => wanted.wants,
