@@ -36,8 +36,8 @@ await worker.start();
 
 const send = (to: string) => db.transaction((tx) => queue.enqueue(tx, "letter", { to }));
 const counts = async () => {
-  const [{ due = 0, failed = 0 } = {}] = await admin.countJobs(db);
-  return `${due} due, ${failed} failed`;
+  const [letters] = await admin.countJobs(db);
+  return `${letters?.due ?? 0} due, ${letters?.failed ?? 0} failed`;
 };
 
 const ada = await send("Ada");

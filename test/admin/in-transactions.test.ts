@@ -77,7 +77,8 @@ describe("running a job now", () => {
     ["is done", "done", "ended"],
     ["failed", "failed", "ended"],
   ] as const)("of one that %s answers by what it is", async (_, status, answer) => {
-    const [{ id = 0 } = {}] = await room.rows<{ id: number }>(insertText(status), [1]);
+    const [row] = await room.rows<{ id: number }>(insertText(status), [1]);
+    const id = row?.id ?? 0;
     await room.rows("update queue_jobs set available_at = now() + interval '1 hour', attempts = 3");
     expect(await admin.runNow(room.db, id)).toBe(answer);
     const job = await admin.getJob(room.db, id);

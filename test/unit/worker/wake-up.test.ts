@@ -5,17 +5,19 @@ import { createWakeUp } from "../../../src/worker/wake-up.js";
 beforeEach(() => vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] }));
 afterEach(() => vi.useRealTimers());
 
+/** One connection that is always there. */
+const connection: Connection = {
+  run: async () => [],
+  listen: async () => undefined,
+  isConnected: () => true,
+  isListening: () => true,
+  close: async () => undefined,
+};
+
 test("looks for jobs whenever it begins or ends to ask for notifications, and not in between", async () => {
   const wanted = { wants: true };
   const written: boolean[] = [];
   let wakes = 0;
-  const connection: Connection = {
-    run: async () => [],
-    listen: async () => undefined,
-    isConnected: () => true,
-    isListening: () => true,
-    close: async () => undefined,
-  };
   const wakeUp = createWakeUp({
     connection,
     channel: "channel",
@@ -42,5 +44,54 @@ test("looks for jobs whenever it begins or ends to ask for notifications, and no
   wanted.wants = true;
   await vi.advanceTimersByTimeAsync(3_000);
   expect([written, wakes]).toEqual([[true, false, true], 3]);
+  await wakeUp.stop(100);
+});
+
+test("leaves a paused queue out of its row, puts it back, and polls closely then: who did not see it notifies nobody", async () => {
+  let open = ["mails", "reports"];
+  let paused: string[] = [];
+  const rows: (readonly string[])[] = [];
+  let notify = (_payload: string): void => {};
+  const wakeUp = createWakeUp({
+    connection: {
+      ...connection,
+      listen: async (_, onNotification) => void (notify = onNotification),
+    },
+    channel: "channel",
+    openQueues: () => open,
+    onPaused: (told) => {
+      open = ["mails", "reports"].filter((queue) => !told.includes(queue));
+    },
+    registration: {
+      workerId: "w",
+      served: ["mails", "reports"],
+      names: [],
+      pollIntervalMs: 60_000,
+    },
+    async register(_, { queues }) {
+      rows.push(queues);
+      return { isListening: true, paused };
+    },
+    unregister: async () => undefined,
+    wantsNotifications: () => true,
+    arrivalsAreFrequent: () => false,
+    onWake: () => undefined,
+    onError: () => expect.unreachable(),
+  });
+  wakeUp.start();
+  await vi.advanceTimersByTimeAsync(5_000);
+  expect(wakeUp.pollsClosely()).toBe(false);
+  paused = ["mails"];
+  notify("controls");
+  await vi.advanceTimersByTimeAsync(3_000);
+  expect(rows).toEqual([["mails", "reports"], ["mails", "reports"], ["reports"]]);
+  expect(wakeUp.pollsClosely()).toBe(false);
+  paused = [];
+  notify("controls");
+  await vi.advanceTimersByTimeAsync(2_000);
+  expect(rows.at(-1)).toEqual(["mails", "reports"]);
+  expect(wakeUp.pollsClosely()).toBe(true);
+  await vi.advanceTimersByTimeAsync(3_000);
+  expect(wakeUp.pollsClosely()).toBe(false);
   await wakeUp.stop(100);
 });
