@@ -242,6 +242,8 @@ function reading(plan: PlanNode) {
   return {
     wholeTables: scans
       .filter((node) => node["Node Type"] === "Seq Scan")
+      // A row for each queue that is paused now: a claim wants them all.
+      .filter((node) => node["Relation Name"] !== "queue_controls")
       .map((node) => node["Relation Name"]),
     rows: scans.reduce((sum, node) => {
       const each =
