@@ -2,6 +2,7 @@ import { QueueError } from "../errors.js";
 import type { EventError } from "../instrumentation/instrumentation.js";
 import type { JobDefinition, ResultOutput } from "../registry/job-definition.js";
 import { parseStored } from "../registry/parse-payload.js";
+import { inJsonbOrder } from "./jsonb-order.js";
 import type { AttemptEnd } from "./run-attempt.js";
 
 /** How an attempt would end on a worker; `D` is the job's definition. */
@@ -68,7 +69,7 @@ function readBack(
   const { result } = definition;
   if (result === undefined || text === null) return null;
   // A result is stored as a payload is, and read in the same way.
-  const stored = parseStored({ ...definition, payload: result }, JSON.parse(text));
+  const stored = parseStored({ ...definition, payload: result }, JSON.parse(inJsonbOrder(text)));
   if (stored.ok) return stored.output;
   throw new QueueError(
     "INVALID_PAYLOAD",

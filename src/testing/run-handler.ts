@@ -14,6 +14,7 @@ import {
 import type { WorkerQueue } from "../worker/create-worker.js";
 import { checkHandlers, type Handlers } from "../worker/handlers.js";
 import { type HandlerEnd, handlerEnd } from "./handler-end.js";
+import { inJsonbOrder } from "./jsonb-order.js";
 import { type AbortCode, checkAbortCode, runAttempt } from "./run-attempt.js";
 
 /** What {@link runHandler} takes. */
@@ -76,6 +77,7 @@ export async function runHandler<
   const N extends keyof M & string,
   DB extends PgDatabase | undefined = undefined,
 >(options: RunHandlerOptions<M, N, DB>): Promise<HandlerEnd<M[N]>> {
+  trapAbort(options?.abort);
   refuseUnknownOptions("runHandler()", options, OPTIONS);
   checkParts(options);
   const { queue, name, attempt = 1, db, abort } = options;
@@ -108,8 +110,15 @@ function checkParts({ queue, handlers, db, abort }: Parts): void {
     throw invalidOption("runHandler(): handlers", "an object with the job's handler", handlers);
   const canBegin = db === undefined || (isObject(db) && typeof db["transaction"] === "function");
   if (!canBegin) throw invalidOption("runHandler(): db", "a Drizzle database or transaction", db);
-  const isPromise = isObject(abort) && typeof abort["then"] === "function";
-  if (abort !== undefined && !isPromise) checkAbortCode(abort);
+  if (abort !== undefined && !isPromise(abort)) checkAbortCode(abort);
+}
+
+const isPromise = (given: unknown): given is PromiseLike<unknown> =>
+  isObject(given) && typeof given["then"] === "function";
+
+/** Until the handler runs nobody listens to it, and if another option is wrong nobody ever does. */
+function trapAbort(abort: unknown): void {
+  if (isPromise(abort)) abort.then(undefined, () => undefined);
 }
 
 /** The row that a worker would have claimed. */
@@ -132,7 +141,7 @@ function claimed(
     priority,
     maxAttempts,
     idempotencyKey,
-    payload,
+    payload: inJsonbOrder(payload),
     attempts: attempt,
     leaseVersion: attempt,
     expiredLeases: 0,

@@ -354,3 +354,21 @@ test("a promise of no reason at all is refused", async () => {
   });
   await expect(running).rejects.toThrow("abort must be one of");
 });
+
+test("a promise of a reason that rejects after another option was refused disturbs nobody", async () => {
+  const unhandled = vi.fn<() => void>();
+  process.on("unhandledRejection", unhandled);
+  const running = runHandler({
+    queue,
+    name: "report",
+    payload: { reportId: 5 } as never,
+    abort: Promise.reject(new Error("the stub broke")),
+    handlers: { report: () => undefined },
+  });
+  await expect(running).rejects.toMatchObject({ code: "INVALID_PAYLOAD" });
+  await new Promise((resolve) => {
+    setTimeout(resolve, 5);
+  });
+  process.off("unhandledRejection", unhandled);
+  expect(unhandled).not.toHaveBeenCalled();
+});
