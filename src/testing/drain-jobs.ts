@@ -1,4 +1,5 @@
-import { drizzleExecutor } from "../queries/executor.js";
+import { drizzleExecutor, type Executor } from "../queries/executor.js";
+import type { ServedJobs } from "../queries/find-jobs-left.js";
 import { isTransaction, type PgDatabase } from "../queries/transaction.js";
 import type { JobMap } from "../registry/job-definition.js";
 import {
@@ -9,9 +10,13 @@ import {
 } from "../registry/option-checks.js";
 import { createAlarm } from "../worker/alarm.js";
 import { after } from "../worker/clock.js";
-import { createWorker, type WorkerOptions } from "../worker/create-worker.js";
+import type { Connection } from "../worker/connection.js";
+import { createWorker, type WorkerOptions, type WorkerQueue } from "../worker/create-worker.js";
+import { explainingMissingTables } from "../worker/missing-tables.js";
+import { checkSettings, servedNames } from "../worker/worker-options.js";
 import { createDrain, type Drain } from "./drain.js";
 import { createDrainLog, type DrainReport } from "./drain-log.js";
+import { refuseFakeTimers } from "./fake-timers.js";
 
 /** What {@link drainJobs} takes. */
 export interface DrainOptions<M extends JobMap, DB extends PgDatabase, N extends keyof M & string>
@@ -20,15 +25,17 @@ export interface DrainOptions<M extends JobMap, DB extends PgDatabase, N extends
   readonly concurrency?: number | undefined;
   /**
    * Whether jobs are run that wait for their time when the call begins, and the next attempts of
-   * those that error. What is snoozed, or enqueued for later, meanwhile waits for another call. @default false
+   * those that error. What is snoozed, or enqueued for later, meanwhile waits for its time. @default false
    */
   readonly runsScheduled?: boolean | undefined;
   /**
    * How long it may take, in milliseconds: 1 to 2,147,483,647. A handler that hangs is then
-   * aborted, and given one more second. @default 3_000, less than test runners give a test
+   * aborted, and given one more second. @default 2_500: with that, less than test runners give a test
    */
   readonly timeoutMs?: number | undefined;
 }
+
+type Tables = WorkerQueue<JobMap>["tables"];
 
 const OPTIONS = [
   "queue",
@@ -58,8 +65,8 @@ const KEEP_ALL = {
  * sees what is committed. It waits neither for jobs that other workers hold, nor, unless
  * told, for those that are due later; so two calls at once on one database share its jobs.
  *
- * @throws {QueueError} As a rejection: what `createWorker` and `start` say; `INVALID_OPTION`;
- *   `TEST_TIMED_OUT`, naming the jobs that are left. Errors of the database pass through.
+ * @throws {QueueError} As a rejection: what `createWorker` and `start` say;
+ *   `INVALID_OPTION` also where the test's timers are fake; `TEST_TIMED_OUT`, naming the jobs that are left. Errors of the database pass through.
  * @example
  * import { drainJobs } from "drizzle-queue/testing";
  *
@@ -72,7 +79,8 @@ export async function drainJobs<
   const N extends keyof M & string = keyof M & string,
 >(options: DrainOptions<M, DB, N>): Promise<DrainReport<N>> {
   refuseUnknownOptions("drainJobs()", options, OPTIONS);
-  const { runsScheduled = false, timeoutMs = 3_000, concurrency = 1, ...served } = options;
+  refuseFakeTimers("drainJobs()");
+  const { runsScheduled = false, timeoutMs = 2_500, concurrency = 1, ...served } = options;
   checkOptions({ runsScheduled, timeoutMs, db: options.db });
   const alarm = createAlarm();
   const log = createDrainLog(alarm.ring);
@@ -90,8 +98,15 @@ export async function drainJobs<
     },
   });
   const { tables } = options.queue;
-  const executor = drizzleExecutor(options.db);
-  const drain = createDrain({ worker, executor, tables, log, alarm, runsScheduled });
+  const drain = createDrain({
+    worker,
+    executor: appExecutor(options.db, tables),
+    tables,
+    served: servedJobs(options),
+    log,
+    alarm,
+    runsScheduled,
+  });
   try {
     await within(timeoutMs, drain);
   } finally {
@@ -100,6 +115,24 @@ export async function drainJobs<
   }
   // After the stop: by then the worker has told of everything.
   return log.report() as DrainReport<N>;
+}
+
+/** The app's database; without the tables its error says what to do, as a worker's does. */
+function appExecutor(db: PgDatabase, tables: Tables): Executor {
+  // Of a connection it needs no more than what runs statements.
+  return explainingMissingTables(drizzleExecutor(db) as Connection, tables);
+}
+
+interface Served {
+  readonly queue: WorkerQueue<JobMap>;
+  readonly only?: readonly string[] | undefined;
+  readonly queues?: readonly string[] | undefined;
+}
+
+/** What a worker with these options serves. */
+function servedJobs({ queue: { jobs }, only, queues }: Served): ServedJobs {
+  const names = servedNames(jobs, only);
+  return { names, queues: checkSettings({ queues }, jobs, names).queues };
 }
 
 interface Checked {

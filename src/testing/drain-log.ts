@@ -1,5 +1,6 @@
 import type { EventAttempt, EventError, QueueEvent } from "../instrumentation/instrumentation.js";
 import type { JobLeft } from "../queries/find-jobs-left.js";
+import type { Retry } from "../queries/make-due.js";
 
 /** A job that ended, and its attempt that did. */
 export interface DrainedJob<N extends string = string> {
@@ -23,17 +24,15 @@ export interface DrainReport<N extends string = string> {
   readonly retrying: readonly (ErroredJob<N> & { readonly retryInMs: number })[];
   readonly snoozed: readonly (DrainedJob<N> & { readonly delayMs: number })[];
   readonly cancelled: readonly DrainedJob<N>[];
+  /** Their attempt counted for nothing: another one took the job meanwhile, or its row is gone. */
+  readonly lost: readonly DrainedJob<N>[];
   /** Each attempt that errored, whatever became of its job, and what a handler threw after its commit. */
   readonly errors: readonly ErroredJob<N>[];
 }
 
-/** What a worker serves, by its own word. */
-type Served = Omit<Extract<QueueEvent, { readonly type: "worker.started" }>, "type">;
-
 /** Follows a worker by its events. */
 export interface DrainLog {
   event(event: QueueEvent): void;
-  served(): Served | undefined;
   /** How many jobs the worker has claimed so far. */
   claims(): number;
   /** Those that it holds, as far as it has told. */
@@ -41,7 +40,7 @@ export interface DrainLog {
   /** Whether there are none. */
   isQuiet(): boolean;
   /** The jobs that wait for another attempt, and that no earlier call has given. */
-  takeRetrying(): readonly number[];
+  takeRetrying(): readonly Retry[];
   /** What went wrong last between the worker and the database. */
   lastFault(): EventError | undefined;
   report(): DrainReport;
@@ -63,9 +62,8 @@ type Listeners = {
 export function createDrainLog(onQuiet: () => void): DrainLog {
   const held = new Map<number, string>();
   const ends = new Map<number, End>();
-  const retrying = new Set<number>();
+  const retrying = new Map<number, Retry>();
   const errors: ErroredJob[] = [];
-  let served: Served | undefined;
   let claims = 0;
   let lastFault: EventError | undefined;
 
@@ -79,7 +77,6 @@ export function createDrainLog(onQuiet: () => void): DrainLog {
     ends.delete(id);
     ends.set(id, told);
     retrying.delete(id);
-    if (told.as === "retrying") retrying.add(id);
     if (told.as === "retrying" || told.as === "failed") {
       const { name, queue, attempt, error } = told.job;
       errors.push({ id, name, queue, attempt, error });
@@ -91,22 +88,22 @@ export function createDrainLog(onQuiet: () => void): DrainLog {
     [...ends.values()].flatMap((told) => (told.as === as ? [told.job as Ends[K]] : []));
 
   const listeners: Listeners = {
-    "worker.started": (event) => {
-      served = event;
-    },
     "job.claimed": ({ jobId, jobName }) => {
       claims += 1;
       held.set(jobId, jobName);
     },
     "job.done": (event) => end({ as: "done", job: jobOf(event) }),
     "job.failed": (event) => end({ as: "failed", job: erroredOf(event) }),
-    "attempt.errored": (event) =>
-      end({ as: "retrying", job: { ...erroredOf(event), retryInMs: event.retryInMs } }),
+    "attempt.errored"(event) {
+      end({ as: "retrying", job: { ...erroredOf(event), retryInMs: event.retryInMs } });
+      retrying.set(event.jobId, { id: event.jobId, leaseVersion: event.leaseVersion });
+    },
     "job.snoozed": (event) =>
       end({ as: "snoozed", job: { ...jobOf(event), delayMs: event.delayMs } }),
     "job.cancelled": (event) => end({ as: "cancelled", job: jobOf(event) }),
     "job.released": ({ jobId }) => letGo(jobId),
-    "lease.lost": ({ jobId }) => letGo(jobId),
+    // Told before this worker has the job again, if it ever has.
+    "lease.lost": (event) => end({ as: "lost", job: jobOf(event) }),
     "handler.errored_after_commit": (event) => void errors.push(erroredOf(event)),
     "statement.errored": ({ error }) => {
       lastFault = error;
@@ -120,14 +117,13 @@ export function createDrainLog(onQuiet: () => void): DrainLog {
     event(event) {
       (listeners[event.type] as ((event: QueueEvent) => void) | undefined)?.(event);
     },
-    served: () => served,
     claims: () => claims,
     held: () => [...held].map(([id, name]) => ({ id, name, state: "running" })),
     isQuiet: () => held.size === 0,
     takeRetrying() {
-      const ids = [...retrying];
+      const retries = [...retrying.values()];
       retrying.clear();
-      return ids;
+      return retries;
     },
     lastFault: () => lastFault,
     report: () => ({
@@ -136,6 +132,7 @@ export function createDrainLog(onQuiet: () => void): DrainLog {
       retrying: all("retrying"),
       snoozed: all("snoozed"),
       cancelled: all("cancelled"),
+      lost: all("lost"),
       errors,
     }),
   };

@@ -1,6 +1,6 @@
 import type { QueueError } from "../errors.js";
 import type { Executor } from "../queries/executor.js";
-import { findJobsLeft, type JobLeft } from "../queries/find-jobs-left.js";
+import { findJobsLeft, type JobLeft, type ServedJobs } from "../queries/find-jobs-left.js";
 import { makeDue } from "../queries/make-due.js";
 import type { JobMap } from "../registry/job-definition.js";
 import type { Alarm } from "../worker/alarm.js";
@@ -15,6 +15,7 @@ export interface DrainParts {
   /** The app's database, beside the worker's own connections. */
   readonly executor: Executor;
   readonly tables: WorkerQueue<JobMap>["tables"];
+  readonly served: ServedJobs;
   readonly log: DrainLog;
   /** Rings when the worker holds no job any more. */
   readonly alarm: Alarm;
@@ -23,7 +24,7 @@ export interface DrainParts {
 
 /** One call of drainJobs, between the start and the stop of its worker. */
 export interface Drain {
-  /** Starts the worker, and resolves once nothing is left that is due. */
+  /** Makes due what is to be run now, starts the worker, and resolves once nothing is left that is due. */
   run(): Promise<void>;
   /** Nobody waits for it any more. */
   end(): void;
@@ -40,15 +41,12 @@ const NAMES_MS = 200;
 
 /** Creates a drain that has not begun. */
 export function createDrain(parts: DrainParts): Drain {
-  const { worker, executor, tables, log, alarm, runsScheduled } = parts;
+  const { worker, executor, tables, served, log, alarm, runsScheduled } = parts;
   const find = findJobsLeft(tables);
   const scheduledNow = makeDue(tables);
   let isOver = false;
 
-  const jobsLeft = async () => {
-    const served = log.served();
-    return served && find(executor, { ...served, limit: NAMED });
-  };
+  const jobsLeft = () => find(executor, { ...served, workerId: worker.id, limit: NAMED });
 
   /** Waits until nothing is due. */
   const settle = async (): Promise<void> => {
@@ -62,23 +60,25 @@ export function createDrain(parts: DrainParts): Drain {
       const left = await jobsLeft();
       const hasClaimed = log.claims() !== claims;
       // A job that came, and maybe went, while the question was under way may leave others behind.
-      if (left?.count === 0 && !hasClaimed) return;
+      if (left.count === 0 && !hasClaimed) return;
       if (!hasClaimed) await alarm.sleep(LOOK_AGAIN_MS);
     }
   };
 
   return {
     async run() {
+      // While nothing runs: what is snoozed later must not be made due once more.
+      if (runsScheduled) await scheduledNow(executor, { ...served, retries: null });
+      // The pool may have kept it waiting until nobody waited for it.
+      if (isOver) return;
       await worker.start();
-      const served = log.served();
-      // It was stopped before it had started.
-      if (served === undefined) return;
-      let ids: readonly number[] | null = null;
-      do {
-        if (runsScheduled) await scheduledNow(executor, { ...served, ids });
+      await settle();
+      while (runsScheduled && !isOver) {
+        const retries = log.takeRetrying();
+        if (retries.length === 0) return;
+        await scheduledNow(executor, { ...served, retries });
         await settle();
-        ids = log.takeRetrying();
-      } while (runsScheduled && ids.length > 0 && !isOver);
+      }
     },
     end() {
       isOver = true;
@@ -102,7 +102,8 @@ const pause = (ms: number): Promise<undefined> =>
   });
 
 function listed(first: readonly JobLeft[], count: number): string {
-  if (count === 0) return "the worker or the database does not answer";
+  if (count === 0)
+    return "the worker or the database does not answer, or the pool has no free connection";
   const named = first.map(({ id, name, state }) => `"${name}" ${id} (${state})`).join(", ");
   const more = count > first.length ? ` and ${count - first.length} more` : "";
   return `left ${count === 1 ? "is" : "are"} ${named}${more}`;

@@ -64,7 +64,15 @@ const handlers = defineHandlers(queue, {
 type Work = z.input<typeof payload>;
 const enqueue = (of: Work = {}, options = {}) => queue.enqueueNow(room.db, "work", of, options);
 const drain = (more: object = {}) => drainJobs({ queue, db: room.db, handlers, ...more });
-const NOTHING = { done: [], failed: [], retrying: [], snoozed: [], cancelled: [], errors: [] };
+const NOTHING = {
+  done: [],
+  failed: [],
+  retrying: [],
+  snoozed: [],
+  cancelled: [],
+  lost: [],
+  errors: [],
+};
 
 describe("what is due", () => {
   test("is run, with what that enqueues, until nothing is left", async () => {

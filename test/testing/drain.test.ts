@@ -5,7 +5,7 @@ import { createDrain } from "../../src/testing/drain.js";
 import { createDrainLog } from "../../src/testing/drain-log.js";
 import { createAlarm } from "../../src/worker/alarm.js";
 
-const served = { workerId: "w", queues: ["default"], names: ["work"] };
+const served = { queues: ["default"], names: ["work"] };
 const attempt = (jobId: number) => ({
   jobId,
   jobName: "work",
@@ -33,12 +33,13 @@ function drainWith(steps: readonly ((tell: Tell) => readonly Row[])[]) {
   };
   const worker = {
     id: "w",
-    start: async () => log.event({ type: "worker.started", ...served }),
+    start: async () => undefined,
     stop: async () => ({ released: 0, abandoned: [] }),
     async [Symbol.asyncDispose]() {},
   };
   const tables = tableNames();
-  const drain = createDrain({ worker, executor, tables, log, alarm, runsScheduled: false });
+  const parts = { worker, executor, tables, served, log, alarm };
+  const drain = createDrain({ ...parts, runsScheduled: false });
   return { drain, log, asked: () => asked };
 }
 
