@@ -1,11 +1,35 @@
 import type { JobChange } from "../queries/change-jobs.js";
-import { drizzleExecutor, type PgExecutor } from "../queries/executor.js";
+import type { Executor, PgExecutor } from "../queries/executor.js";
 import { isTransaction } from "../queries/transaction.js";
+import { checkId, checkIds, executorOf } from "./arguments.js";
 
 /** What became of one job. */
 export interface JobAnswer<A> {
   readonly id: number;
-  readonly answer: A | "busy";
+  readonly answer: A;
+}
+
+/** One way to change jobs: a single one, or any number. */
+export interface Changes<A> {
+  readonly one: (db: PgExecutor, id: number) => Promise<A>;
+  /** Answers in the order of the ids. */
+  readonly many: (db: PgExecutor, ids: readonly number[]) => Promise<readonly JobAnswer<A>[]>;
+}
+
+/** Makes the two functions that `who` and `whoMany` are for an app. */
+export function changesOf<A>(who: string, change: JobChange<A>): Changes<A | "busy"> {
+  return {
+    async one(db, id) {
+      checkId(`${who}(): id`, id);
+      const [first] = await changeJobs(executorOf(who, db), isTransaction(db), change, [id]);
+      if (first === undefined) throw new TypeError("A statement gave no answer for its job.");
+      return first.answer;
+    },
+    async many(db, ids) {
+      checkIds(`${who}Many(): ids`, ids);
+      return changeJobs(executorOf(`${who}Many`, db), isTransaction(db), change, ids);
+    },
+  };
 }
 
 /** So many jobs are changed by one statement. */
@@ -23,13 +47,12 @@ const PAUSES_MS = [5, 20, 50, 100];
  * What is locked is not waited for, since a lock may last as long as somebody's
  * transaction; it is tried again a few times, and answered `busy` after that.
  */
-export async function changeJobs<A>(
-  db: PgExecutor,
+async function changeJobs<A>(
+  executor: Executor,
+  isInTransaction: boolean,
   change: JobChange<A>,
   ids: readonly number[],
-): Promise<readonly JobAnswer<A>[]> {
-  const executor = drizzleExecutor(db);
-  const isInTransaction = isTransaction(db);
+): Promise<readonly JobAnswer<A | "busy">[]> {
   const answers = new Map<number, A | "busy">();
   let transaction: string | null = null;
 

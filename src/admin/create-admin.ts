@@ -1,6 +1,6 @@
 import { type CancelAnswer, cancelJobs } from "../queries/cancel-jobs.js";
 import { countJobs, type JobCounts } from "../queries/count-jobs.js";
-import { drizzleExecutor, type Executor, type PgExecutor } from "../queries/executor.js";
+import type { PgExecutor } from "../queries/executor.js";
 import { getJob } from "../queries/get-job.js";
 import { listJobs } from "../queries/list-jobs.js";
 import { type PauseAnswer, type PausedQueue, queueControls } from "../queries/queue-controls.js";
@@ -15,7 +15,8 @@ import {
   refuseUnknownOptions,
 } from "../registry/option-checks.js";
 import type { TableNames } from "../schema/table-names.js";
-import { changeJobs } from "./change-jobs.js";
+import { checkId, executorOf } from "./arguments.js";
+import { changesOf, type JobAnswer } from "./change-jobs.js";
 import { checkFilter, type JobFilter, type JobPage, writeCursor } from "./job-pages.js";
 
 /** Has the editor propose the names of the registry, where jobs of others may be meant. */
@@ -81,7 +82,7 @@ export interface Admin<N extends string = string> {
   readonly cancelMany: (
     db: PgExecutor,
     ids: readonly number[],
-  ) => Promise<readonly { readonly id: number; readonly answer: CancelAnswer }[]>;
+  ) => Promise<readonly JobAnswer<CancelAnswer>[]>;
 
   /**
    * Makes a failed or cancelled job queued again, due at once and with all its attempts.
@@ -97,7 +98,7 @@ export interface Admin<N extends string = string> {
   readonly requeueMany: (
     db: PgExecutor,
     ids: readonly number[],
-  ) => Promise<readonly { readonly id: number; readonly answer: RequeueAnswer }[]>;
+  ) => Promise<readonly JobAnswer<RequeueAnswer>[]>;
 
   /**
    * Makes a job due that waits for its time: for `runAt`, for a delay, or for its next attempt.
@@ -110,7 +111,7 @@ export interface Admin<N extends string = string> {
   readonly runNowMany: (
     db: PgExecutor,
     ids: readonly number[],
-  ) => Promise<readonly { readonly id: number; readonly answer: RunNowAnswer }[]>;
+  ) => Promise<readonly JobAnswer<RunNowAnswer>[]>;
 
   /**
    * Lets no worker claim from a queue until it is resumed, over any restart.
@@ -160,90 +161,45 @@ export function createAdmin<const M extends AnyJobs>(options: {
     throw invalidOption("createAdmin(): queue", "what createQueue() gives", queue);
   const { tables } = queue;
   const defined = new Set(Object.values(queue.jobs).map((definition) => definition.queue));
-  const run = {
-    get: getJob(tables),
-    list: listJobs(tables),
-    count: countJobs(tables),
-    cancel: cancelJobs(tables),
-    requeue: requeueJobs(tables),
-    runNow: runJobsNow(tables),
-    queues: queueControls(tables),
-  };
+  const get = getJob(tables);
+  const list = listJobs(tables);
+  const count = countJobs(tables);
+  const queues = queueControls(tables);
+  const cancel = changesOf("cancel", cancelJobs(tables));
+  const requeue = changesOf("requeue", requeueJobs(tables));
+  const runNow = changesOf("runNow", runJobsNow(tables));
   return Object.freeze<Admin<keyof M & string>>({
     async getJob(db, id) {
       checkId("getJob(): id", id);
-      return run.get(executorOf("getJob", db), id);
+      return get(executorOf("getJob", db), id);
     },
     async listJobs(db, filter) {
       const request = checkFilter(filter);
-      const { jobs, next } = await run.list(executorOf("listJobs", db), request);
+      const { jobs, next } = await list(executorOf("listJobs", db), request);
       return { jobs, next: next === null ? null : writeCursor(request, next) };
     },
     async countJobs(db, options = {}) {
       refuseUnknownOptions("countJobs()", options, ["limit"]);
       const { limit = 10_000 } = options;
       checkInteger("countJobs(): limit", limit, 1, 1_000_000);
-      return run.count(executorOf("countJobs", db), limit);
+      return count(executorOf("countJobs", db), limit);
     },
-    async cancel(db, id) {
-      checkId("cancel(): id", id);
-      return one(await changeJobs(checkDb("cancel", db), run.cancel, [id]));
-    },
-    async cancelMany(db, ids) {
-      checkIds("cancelMany(): ids", ids);
-      return changeJobs(checkDb("cancelMany", db), run.cancel, ids);
-    },
-    async requeue(db, id) {
-      checkId("requeue(): id", id);
-      return one(await changeJobs(checkDb("requeue", db), run.requeue, [id]));
-    },
-    async requeueMany(db, ids) {
-      checkIds("requeueMany(): ids", ids);
-      return changeJobs(checkDb("requeueMany", db), run.requeue, ids);
-    },
-    async runNow(db, id) {
-      checkId("runNow(): id", id);
-      return one(await changeJobs(checkDb("runNow", db), run.runNow, [id]));
-    },
-    async runNowMany(db, ids) {
-      checkIds("runNowMany(): ids", ids);
-      return changeJobs(checkDb("runNowMany", db), run.runNow, ids);
-    },
+    cancel: cancel.one,
+    cancelMany: cancel.many,
+    requeue: requeue.one,
+    requeueMany: requeue.many,
+    runNow: runNow.one,
+    runNowMany: runNow.many,
     async pauseQueue(db, name) {
       checkText("pauseQueue(): queue", name);
-      return run.queues.pause(executorOf("pauseQueue", db), name, defined.has(name));
+      return queues.pause(executorOf("pauseQueue", db), name, defined.has(name));
     },
     async resumeQueue(db, name) {
       checkText("resumeQueue(): queue", name);
-      return run.queues.resume(executorOf("resumeQueue", db), name);
+      return queues.resume(executorOf("resumeQueue", db), name);
     },
     async listPausedQueues(db) {
-      return run.queues.list(executorOf("listPausedQueues", db));
+      return queues.list(executorOf("listPausedQueues", db));
     },
   });
-}
-
-function checkDb(who: string, db: PgExecutor): PgExecutor {
-  if (typeof (db as Partial<PgExecutor> | undefined)?.execute !== "function")
-    throw invalidOption(`${who}(): db`, "a Drizzle database or transaction", db);
-  return db;
-}
-
-const executorOf = (who: string, db: PgExecutor): Executor => drizzleExecutor(checkDb(who, db));
-
-function checkId(option: string, id: unknown): void {
-  if (typeof id === "string")
-    throw invalidOption(option, "a number: Number(id), where it comes from a URL", id);
-  checkInteger(option, id, 1, Number.MAX_SAFE_INTEGER);
-}
-
-function checkIds(option: string, ids: readonly unknown[]): void {
-  if (!Array.isArray(ids)) throw invalidOption(option, "an array of ids", ids);
-  for (const [index, id] of ids.entries()) checkId(`${option}[${index}]`, id);
-}
-
-/** The answer of one job that was asked for: each has one. */
-function one<A>([first]: readonly { readonly answer: A }[]): A {
-  if (first === undefined) throw new TypeError("A statement gave no answer for its job.");
-  return first.answer;
 }

@@ -5,5 +5,6 @@ export type { RequeueAnswer } from "../queries/requeue-jobs.js";
 export type { RunNowAnswer } from "../queries/run-jobs-now.js";
 export type { StoredJob, StoredJobDetails } from "../queries/stored-job.js";
 export type { StoredError } from "../schema/jobs.js";
+export type { JobAnswer } from "./change-jobs.js";
 export { type Admin, createAdmin } from "./create-admin.js";
 export type { JobFilter, JobPage } from "./job-pages.js";
