@@ -19,7 +19,7 @@ export interface CommitInTest {
 const NOWHERE = { execute: () => Promise.resolve([]) } as unknown as PgTransaction;
 const LINK = { isLost: () => false, giveUp: undefined };
 const READ_COMMITTED = { isolationLevel: "read committed" };
-const TRANSACTION_ID = {
+const HARMLESS = {
   name: "drizzle_queue_transaction_id",
   text: "select pg_current_xact_id()::text as transaction",
   values: [],
@@ -36,26 +36,22 @@ export function commitInTest(db: PgDatabase | undefined, maxResultBytes: number)
   let effectTx: PgTransaction | undefined;
   let attempt: HeldJob | undefined;
   const transact: Transact = async (_, work) => {
-    let begun = 0;
-    let ended = 0;
-    const run = async (tx: PgTransaction): Promise<void> => {
-      begun += 1;
+    const wrong = await runIn(db, async (tx) => {
       effectTx = tx;
       await work(NOWHERE, LINK);
-      ended += 1;
-    };
-    if (db !== undefined)
-      await (isTransaction(db) ? db.transaction(run) : db.transaction(run, READ_COMMITTED));
-    misuse = misuseOf(db, begun, ended);
-    if (misuse !== undefined) throw misuse;
+    });
+    if (wrong === undefined) return;
+    misuse ??= wrong;
+    throw wrong;
   };
   const commit = createCommit({
     db: NOWHERE as unknown as PgDatabase,
     transact,
-    guard: async () =>
-      attempt?.abortReason?.code === "LEASE_LOST"
-        ? { kind: "lost" }
-        : { kind: "held", transactionId: await transactionIdOf(effectTx) },
+    async guard() {
+      await askIfAborted(effectTx);
+      if (attempt?.abortReason?.code === "LEASE_LOST") return { kind: "lost" };
+      return { kind: "held", transactionId: "0" };
+    },
     // Asked only after a COMMIT that errored without a word of the server.
     own: { run: () => Promise.resolve([{ status: "aborted" }]) },
     resultText: (held, result) => {
@@ -73,15 +69,32 @@ export function commitInTest(db: PgDatabase | undefined, maxResultBytes: number)
   };
 }
 
+/** Runs work in a transaction, and tells where that cannot have been one. */
+async function runIn(
+  db: PgDatabase | undefined,
+  work: (tx: PgTransaction) => Promise<void>,
+): Promise<QueueError | undefined> {
+  let begun = 0;
+  let ended = 0;
+  const run = async (tx: PgTransaction): Promise<void> => {
+    begun += 1;
+    await work(tx);
+    ended += 1;
+  };
+  if (db !== undefined)
+    await (isTransaction(db) ? db.transaction(run) : db.transaction(run, READ_COMMITTED));
+  return misuseOf(db, begun, ended);
+}
+
 /**
  * Sends a statement, as a guard would: PostgreSQL refuses it where an earlier one errored and the effect
  * caught that, while it answers the COMMIT of such a transaction with a rollback that a driver takes for success.
  */
-async function transactionIdOf(tx: PgTransaction | undefined): Promise<string> {
-  // A fake of a test is sent nothing that the test has not thought of.
-  if (tx === undefined || !isTransaction(tx) || typeof tx.execute !== "function") return "0";
-  const [row] = await drizzleExecutor(tx).run(TRANSACTION_ID);
-  return String(row?.["transaction"]);
+async function askIfAborted(tx: PgTransaction | undefined): Promise<void> {
+  // A fake is sent nothing that its test has not thought of, unless it is a mock of everything, which may answer nothing.
+  if (tx === undefined || !isTransaction(tx) || typeof tx.execute !== "function") return;
+  const execute = async (query: never) => (await tx.execute(query)) ?? [];
+  await drizzleExecutor({ ...NOWHERE, execute }).run(HARMLESS);
 }
 
 function misuseOf(
@@ -95,8 +108,10 @@ function misuseOf(
       "runHandler(): the handler calls commit, so db must be given: a Drizzle database, or a transaction that the test rolls back.",
     );
   if (begun === 1 && ended === 1) return undefined;
+  const wrong =
+    begun === 1 ? "resolved where run(tx) had rejected, or not ended" : `called run ${begun} times`;
   return new QueueError(
     "INVALID_OPTION",
-    `runHandler(): db.transaction(run) called run ${begun} times, of which ${ended} ended well before it resolved. A fake must call run(tx) once and await it: { transaction: (run) => run(tx) }.`,
+    `runHandler(): db.transaction(run) ${wrong}. A fake must call run(tx) once and await it: { transaction: (run) => run(tx) }.`,
   );
 }

@@ -1,3 +1,4 @@
+import type { Instrumentation } from "../instrumentation/instrumentation.js";
 import { drizzleExecutor, type Executor } from "../queries/executor.js";
 import type { ServedJobs } from "../queries/find-jobs-left.js";
 import { isTransaction, type PgDatabase } from "../queries/transaction.js";
@@ -15,7 +16,7 @@ import { createWorker, type WorkerOptions, type WorkerQueue } from "../worker/cr
 import { explainingMissingTables } from "../worker/missing-tables.js";
 import { checkSettings, servedNames } from "../worker/worker-options.js";
 import { createDrain, type Drain } from "./drain.js";
-import { createDrainLog, type DrainReport } from "./drain-log.js";
+import { createDrainLog, type DrainLog, type DrainReport } from "./drain-log.js";
 import { refuseFakeTimers } from "./fake-timers.js";
 
 /** What {@link drainJobs} takes. */
@@ -66,7 +67,8 @@ const KEEP_ALL = {
  * told, for those that are due later; so two calls at once on one database share its jobs.
  *
  * @throws {QueueError} As a rejection: what `createWorker` and `start` say;
- *   `INVALID_OPTION` also where the test's timers are fake; `TEST_TIMED_OUT`, naming the jobs that are left. Errors of the database pass through.
+ *   `INVALID_OPTION` also where the test's timers are fake; `TEST_TIMED_OUT`, naming the jobs
+ *   that are left. Errors of the database pass through.
  * @example
  * import { drainJobs } from "drizzle-queue/testing";
  *
@@ -89,13 +91,7 @@ export async function drainJobs<
     concurrency,
     pollIntervalMs: POLL_INTERVAL_MS,
     retention: KEEP_ALL,
-    instrumentation: {
-      event(event) {
-        log.event(event);
-        // Given back, since it may be a promise whose rejection somebody has to trap.
-        return options.queue.instrumentation?.event(event);
-      },
-    },
+    instrumentation: tellingBoth(log, options),
   });
   const { tables } = options.queue;
   const drain = createDrain({
@@ -116,6 +112,14 @@ export async function drainJobs<
   // After the stop: by then the worker has told of everything.
   return log.report() as DrainReport<N>;
 }
+
+const tellingBoth = (log: DrainLog, of: Served): Instrumentation => ({
+  event(event) {
+    log.event(event);
+    // Given back, since it may be a promise whose rejection somebody has to trap.
+    return of.queue.instrumentation?.event(event);
+  },
+});
 
 /** The app's database; without the tables its error says what to do, as a worker's does. */
 function appExecutor(db: PgDatabase, tables: Tables): Executor {

@@ -1,6 +1,11 @@
 import type { QueueError } from "../errors.js";
 import type { Executor } from "../queries/executor.js";
-import { findJobsLeft, type JobLeft, type ServedJobs } from "../queries/find-jobs-left.js";
+import {
+  findJobsLeft,
+  type JobLeft,
+  type JobsLeft,
+  type ServedJobs,
+} from "../queries/find-jobs-left.js";
 import { makeDue } from "../queries/make-due.js";
 import type { JobMap } from "../registry/job-definition.js";
 import type { Alarm } from "../worker/alarm.js";
@@ -86,14 +91,20 @@ export function createDrain(parts: DrainParts): Drain {
     },
     async timedOut(afterMs) {
       const left = await Promise.race([jobsLeft().catch(() => undefined), pause(NAMES_MS)]);
-      const first = left?.count ? left.first : log.held();
-      const named = listed(first, left?.count || first.length);
+      const isAnswered = left !== undefined && left.count > 0;
+      const { first, count } = isAnswered ? left : heldOf(log);
       return timedOut(
-        `drainJobs(): not drained after ${afterMs} ms: ${named}. End what hangs, let go of rows that a transaction has locked, or raise timeoutMs.`,
+        `drainJobs(): not drained after ${afterMs} ms: ${listed(first, count)}. End what hangs, let go of rows that a transaction has locked, or raise timeoutMs.`,
         log.lastFault(),
       );
     },
   };
+}
+
+/** By the worker's word, where the database says nothing. */
+function heldOf(log: DrainLog): JobsLeft {
+  const first = log.held();
+  return { first, count: first.length };
 }
 
 const pause = (ms: number): Promise<undefined> =>

@@ -61,7 +61,7 @@ const ABORT_MS = 1_000;
  * Runs an attempt by the worker's own parts; only its claim and its settling are left out.
  *
  * @throws {QueueError} `TEST_TIMED_OUT` when the handler goes on after its abort,
- *   `INVALID_OPTION` when it calls `commit` and there is no database.
+ *   `INVALID_OPTION` when it calls `commit` and there is no database, or a fake that is none.
  */
 export async function runAttempt(attempt: Attempt): Promise<AttemptEnd> {
   const { job, handlers, maxResultBytes } = attempt;

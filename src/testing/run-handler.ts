@@ -64,7 +64,8 @@ const OPTIONS = [
  * code: what it threw is not thrown here, but part of the answer. Resolves once the handler has ended.
  *
  * @throws {QueueError} As a rejection: what `enqueue` says of the name, the payload and the options;
- *   `INVALID_OPTION` also when the handler calls `commit` and `db` was left out;
+ *   `INVALID_OPTION` also when the handler calls `commit` and `db` was left out, or is a fake
+ *   that does not run the effect exactly once;
  *   `TEST_TIMED_OUT` when the handler still runs a second after its signal was aborted.
  * @example
  * import { runHandler } from "drizzle-queue/testing";

@@ -32,12 +32,12 @@ describe("a fake is refused, even if the handler catches that, when its transact
       async (run: Run) => {
         void run({}).catch(() => undefined);
       },
-      "called run 1 times, of which 0 ended well",
+      "resolved where run(tx) had rejected, or not ended",
     ],
     [
       "catches the effect's error",
       (run: Run) => run({}).catch(() => undefined),
-      "of which 0 ended well",
+      "resolved where run(tx) had rejected, or not ended",
     ],
   ])("%s", async (title, transaction, message) => {
     const effect = async (): Promise<void> => {
@@ -58,6 +58,12 @@ test("the shortest fake will do, and is sent nothing that the effect does not se
   const end = await committing((run: Run) => run({ execute }));
   expect(end).toMatchObject({ kind: "done", isCommitted: true });
   expect(execute).not.toHaveBeenCalled();
+});
+
+test("a mock of everything, which answers nothing, will do too", async () => {
+  const everything = new Proxy({}, { get: () => vi.fn<() => void>() });
+  const end = await committing((run: Run) => run(everything));
+  expect(end).toMatchObject({ kind: "done", isCommitted: true });
 });
 
 test("an error of a fake is an error of the attempt, whether it comes before or after the effect", async () => {

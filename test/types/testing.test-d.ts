@@ -111,6 +111,7 @@ test("a drain tells of the jobs that it serves", () => {
 test("a report's jobs, and the reasons to abort, have names", () => {
   type Report = DrainReport<"tick">;
   expectTypeOf<Report["done"][number]>().toEqualTypeOf<DrainedJob<"tick">>();
+  expectTypeOf<Report["lost"][number]>().toEqualTypeOf<DrainedJob<"tick">>();
   expectTypeOf<Report["errors"][number]>().toEqualTypeOf<ErroredJob<"tick">>();
   expectTypeOf<AbortCode>().toExtend<AttemptErrorCode>();
 });
