@@ -1,11 +1,17 @@
 import { drizzleExecutor, type Executor, type PgExecutor } from "../queries/executor.js";
+import { explainingMissingTables } from "../queries/missing-tables.js";
 import { checkInteger, invalidOption } from "../registry/option-checks.js";
+import type { TableNames } from "../schema/table-names.js";
 
-/** @throws {QueueError} `INVALID_OPTION` when `db` is nothing that runs a statement. */
-export function executorOf(who: string, db: PgExecutor): Executor {
+/**
+ * What runs the statements of a call.
+ *
+ * @throws {QueueError} `INVALID_OPTION` when `db` is nothing that runs a statement.
+ */
+export function executorOf(who: string, db: PgExecutor, tables: TableNames): Executor {
   if (typeof (db as Partial<PgExecutor> | undefined)?.execute !== "function")
     throw invalidOption(`${who}(): db`, "a Drizzle database or transaction", db);
-  return drizzleExecutor(db);
+  return explainingMissingTables(drizzleExecutor(db), tables);
 }
 
 /** @throws {QueueError} `INVALID_OPTION` when it is no id of a job. */

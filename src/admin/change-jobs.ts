@@ -1,6 +1,7 @@
 import type { JobChange } from "../queries/change-jobs.js";
 import type { Executor, PgExecutor } from "../queries/executor.js";
 import { isTransaction } from "../queries/transaction.js";
+import type { TableNames } from "../schema/table-names.js";
 import { checkId, checkIds, executorOf } from "./arguments.js";
 
 /** What became of one job. */
@@ -17,17 +18,23 @@ export interface Changes<A> {
 }
 
 /** Makes the two functions that `who` and `whoMany` are for an app. */
-export function changesOf<A>(who: string, change: JobChange<A>): Changes<A | "busy"> {
+export function changesOf<A>(
+  who: string,
+  change: JobChange<A>,
+  tables: TableNames,
+): Changes<A | "busy"> {
   return {
     async one(db, id) {
       checkId(`${who}(): id`, id);
-      const [first] = await changeJobs(executorOf(who, db), isTransaction(db), change, [id]);
+      const [first] = await changeJobs(executorOf(who, db, tables), isTransaction(db), change, [
+        id,
+      ]);
       if (first === undefined) throw new TypeError("A statement gave no answer for its job.");
       return first.answer;
     },
     async many(db, ids) {
       checkIds(`${who}Many(): ids`, ids);
-      return changeJobs(executorOf(`${who}Many`, db), isTransaction(db), change, ids);
+      return changeJobs(executorOf(`${who}Many`, db, tables), isTransaction(db), change, ids);
     },
   };
 }

@@ -144,6 +144,8 @@ const QUEUE_ITSELF = new Map([["jobs", "Pass the queue by its name: createAdmin(
 /**
  * Makes the functions of an operator for the tables of a queue. Opens no connection.
  *
+ * Each function rejects with {@link QueueError} `TABLES_MISSING` where the queue's tables are not there.
+ *
  * @throws {QueueError} `INVALID_OPTION` when `queue` is not one of `createQueue`.
  * @example
  * const admin = createAdmin({ queue });
@@ -165,24 +167,24 @@ export function createAdmin<const M extends AnyJobs>(options: {
   const list = listJobs(tables);
   const count = countJobs(tables);
   const queues = queueControls(tables);
-  const cancel = changesOf("cancel", cancelJobs(tables));
-  const requeue = changesOf("requeue", requeueJobs(tables));
-  const runNow = changesOf("runNow", runJobsNow(tables));
+  const cancel = changesOf("cancel", cancelJobs(tables), tables);
+  const requeue = changesOf("requeue", requeueJobs(tables), tables);
+  const runNow = changesOf("runNow", runJobsNow(tables), tables);
   return Object.freeze<Admin<keyof M & string>>({
     async getJob(db, id) {
       checkId("getJob(): id", id);
-      return get(executorOf("getJob", db), id);
+      return get(executorOf("getJob", db, tables), id);
     },
     async listJobs(db, filter) {
       const request = checkFilter(filter);
-      const { jobs, next } = await list(executorOf("listJobs", db), request);
+      const { jobs, next } = await list(executorOf("listJobs", db, tables), request);
       return { jobs, next: next === null ? null : writeCursor(request, next) };
     },
     async countJobs(db, options = {}) {
       refuseUnknownOptions("countJobs()", options, ["limit"]);
       const { limit = 10_000 } = options;
       checkInteger("countJobs(): limit", limit, 1, 1_000_000);
-      return count(executorOf("countJobs", db), limit);
+      return count(executorOf("countJobs", db, tables), limit);
     },
     cancel: cancel.one,
     cancelMany: cancel.many,
@@ -192,14 +194,14 @@ export function createAdmin<const M extends AnyJobs>(options: {
     runNowMany: runNow.many,
     async pauseQueue(db, name) {
       checkText("pauseQueue(): queue", name);
-      return queues.pause(executorOf("pauseQueue", db), name, defined.has(name));
+      return queues.pause(executorOf("pauseQueue", db, tables), name, defined.has(name));
     },
     async resumeQueue(db, name) {
       checkText("resumeQueue(): queue", name);
-      return queues.resume(executorOf("resumeQueue", db), name);
+      return queues.resume(executorOf("resumeQueue", db, tables), name);
     },
     async listPausedQueues(db) {
-      return queues.list(executorOf("listPausedQueues", db));
+      return queues.list(executorOf("listPausedQueues", db, tables));
     },
   });
 }

@@ -1,6 +1,7 @@
 import type { Instrumentation } from "../instrumentation/instrumentation.js";
 import { drizzleExecutor, type Executor } from "../queries/executor.js";
 import type { ServedJobs } from "../queries/find-jobs-left.js";
+import { explainingMissingTables } from "../queries/missing-tables.js";
 import { isTransaction, type PgDatabase } from "../queries/transaction.js";
 import type { JobMap } from "../registry/job-definition.js";
 import {
@@ -11,9 +12,7 @@ import {
 } from "../registry/option-checks.js";
 import { createAlarm } from "../worker/alarm.js";
 import { after } from "../worker/clock.js";
-import type { Connection } from "../worker/connection.js";
 import { createWorker, type WorkerOptions, type WorkerQueue } from "../worker/create-worker.js";
-import { explainingMissingTables } from "../worker/missing-tables.js";
 import { checkSettings, servedNames } from "../worker/worker-options.js";
 import { createDrain, type Drain } from "./drain.js";
 import { createDrainLog, type DrainLog, type DrainReport } from "./drain-log.js";
@@ -123,8 +122,7 @@ const tellingBoth = (log: DrainLog, of: Served): Instrumentation => ({
 
 /** The app's database; without the tables its error says what to do, as a worker's does. */
 function appExecutor(db: PgDatabase, tables: Tables): Executor {
-  // Of a connection it needs no more than what runs statements.
-  return explainingMissingTables(drizzleExecutor(db) as Connection, tables);
+  return explainingMissingTables(drizzleExecutor(db), tables);
 }
 
 interface Served {

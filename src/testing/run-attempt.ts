@@ -9,6 +9,7 @@ import type { HeldJob } from "../worker/held-job.js";
 import { createHoldings, type Holdings } from "../worker/holdings.js";
 import type { Outcome } from "../worker/outcome.js";
 import { createRunJob } from "../worker/run-job.js";
+import { ABORT_MS } from "../worker/stop-worker.js";
 import { commitInTest } from "./commit-in-test.js";
 import { timedOut } from "./timed-out.js";
 
@@ -53,9 +54,6 @@ export interface AttemptEnd {
   readonly committedResult: string | null;
   readonly errorAfterCommit: EventError | undefined;
 }
-
-/** What a handler gets to end after its abort, in milliseconds: as much as a worker that stops gives it. */
-const ABORT_MS = 1_000;
 
 /**
  * Runs an attempt by the worker's own parts; only its claim and its settling are left out.

@@ -2,6 +2,7 @@ import { eventError, type QueueEvent } from "../instrumentation/instrumentation.
 import type { ClaimPair, ClaimRequest } from "../queries/claim-request.js";
 import type { ClaimAnswer } from "../queries/claimed-row.js";
 import type { SettleAndClaim, SettleAndClaimAnswer } from "../queries/settle-and-claim.js";
+import { isAnswered, isTooLong } from "../queries/sql-errors.js";
 import type { Alarm } from "./alarm.js";
 import type { ClaimPlan } from "./claim-plan.js";
 import type { ClaimRoom } from "./claim-room.js";
@@ -10,7 +11,6 @@ import { mayHaveBeenSent } from "./connection.js";
 import { createRetryPause } from "./retry-pause.js";
 import type { SettleBatch, SettleBuffer } from "./settle-buffer.js";
 import { createSettleLane } from "./settle-lane.js";
-import { isAnswered, isTooLong } from "./sql-errors.js";
 
 /**
  * Invariant: of each worker one claim is under way at a time, and on the

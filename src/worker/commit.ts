@@ -2,13 +2,13 @@ import { backendState } from "../queries/backend-state.js";
 import { drizzleExecutor, type Executor } from "../queries/executor.js";
 import type { GuardAnswer, GuardedAttempt } from "../queries/guard-job.js";
 import { limitTransaction } from "../queries/limit-transaction.js";
+import { isAnswered } from "../queries/sql-errors.js";
 import type { PgDatabase } from "../queries/transaction.js";
 import { type TransactionStatus, transactionStatus } from "../queries/transaction-status.js";
 import { jittered, monotonicMs } from "./clock.js";
 import type { Transact } from "./drivers/transact.js";
 import { attemptError, type HeldJob, leaseEndMs } from "./held-job.js";
 import { watchSilence } from "./silence-watch.js";
-import { isAnswered } from "./sql-errors.js";
 
 /**
  * Invariant: of all attempts at a job at most one commits its effects, since

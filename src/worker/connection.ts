@@ -5,12 +5,12 @@ import {
   type QueueEvent,
 } from "../instrumentation/instrumentation.js";
 import type { Executor, Row, Statement } from "../queries/executor.js";
+import { sqlState } from "../queries/sql-errors.js";
 import { terminateBackend } from "../queries/terminate-backend.js";
 import { monotonicMs } from "./clock.js";
 import { DeadlineError, withDeadline } from "./deadline.js";
 import type { Driver, DriverConnection } from "./drivers/driver.js";
 import { answerOf } from "./lost-answer.js";
-import { sqlState } from "./sql-errors.js";
 import { createTurns } from "./turns.js";
 
 /** How long connecting may take, in milliseconds. */

@@ -1,10 +1,15 @@
 import { eventError, type QueueEvent } from "../instrumentation/instrumentation.js";
 import type { SettleAnswer, SettleItem } from "../queries/settle-jobs.js";
+import {
+  isDataError,
+  isForeignKeyViolation,
+  isLockTimeout,
+  sqlState,
+} from "../queries/sql-errors.js";
 import { jittered, monotonicMs } from "./clock.js";
 import type { HeldJob } from "./held-job.js";
 import type { Outcome } from "./outcome.js";
 import { type DoneRetention, settledEvent, settleItemOf } from "./settlement.js";
-import { isDataError, isForeignKeyViolation, isLockTimeout, sqlState } from "./sql-errors.js";
 
 /**
  * Invariant: an outcome is written under the lease version that it was reached

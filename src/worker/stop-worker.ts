@@ -22,7 +22,7 @@ export interface StopOptions {
 }
 
 /** What handlers get to end after their abort, in milliseconds. */
-const ABORT_MS = 1_000;
+export const ABORT_MS = 1_000;
 /** What the last outcomes get to be written after that, in milliseconds. */
 const SETTLE_MS = 500;
 /** What the connections get to end in good order, in milliseconds. */

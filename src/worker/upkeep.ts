@@ -2,12 +2,12 @@ import type { QueueEvent } from "../instrumentation/instrumentation.js";
 import { createPruning } from "../maintenance/pruning.js";
 import type { Executor } from "../queries/executor.js";
 import { type OldRows, oldJobs, oldProcessedKeys } from "../queries/prune-rows.js";
+import { isDataError, sqlState } from "../queries/sql-errors.js";
 import { JOB_OUTCOMES } from "../schema/job-states.js";
 import type { TableNames } from "../schema/table-names.js";
 import { createAlarm } from "./alarm.js";
 import { jittered, monotonicMs } from "./clock.js";
 import type { CheckedRetention } from "./retention.js";
-import { isDataError, sqlState } from "./sql-errors.js";
 
 /** What a worker does beside its jobs, once a minute: it deletes what has outlived its retention. */
 export interface Upkeep {

@@ -4,7 +4,7 @@ import { migrate } from "drizzle-orm/pglite/migrator";
 import { createQueue } from "drizzle-queue";
 import { createAdmin } from "drizzle-queue/admin";
 import { expect, test } from "vitest";
-import { createDatabase } from "../support/database.js";
+import { createDatabase, createEmptyDatabase } from "../support/database.js";
 import { type AppDatabase, DRIVERS } from "../worker/drivers.js";
 import { admin, queue } from "./fixture.js";
 
@@ -113,6 +113,21 @@ test("speaks of the tables of its queue, whatever the session's search path", as
   expect(await placed.requeue(app.db, job?.id ?? 0)).toBe("requeued");
   expect(await placed.cancel(app.db, job?.id ?? 0)).toBe("cancelled");
   expect(await placed.getJob(app.db, job?.id ?? 0)).toMatchObject({ status: "cancelled" });
+  await app.close();
+  await database.drop();
+});
+
+test("say so where the tables are not there", async () => {
+  const database = await createEmptyDatabase();
+  const [driver] = DRIVERS;
+  const app = driver?.open(database.url);
+  if (app === undefined) throw new Error("There is no driver.");
+  for (const call of [
+    () => admin.countJobs(app.db),
+    () => admin.cancel(app.db, 1),
+    () => app.db.transaction((tx) => admin.getJob(tx, 1)),
+  ])
+    await expect(call()).rejects.toMatchObject({ code: "TABLES_MISSING" });
   await app.close();
   await database.drop();
 });

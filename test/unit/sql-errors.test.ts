@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { isAnswered, sqlState } from "../../../src/worker/sql-errors.js";
+import { isAnswered, sqlState } from "../../src/queries/sql-errors.js";
 
 describe("the SQLSTATE of an error", () => {
   test("is found behind Drizzle's own error", () => {

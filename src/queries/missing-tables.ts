@@ -1,18 +1,18 @@
 import { QueueError } from "../errors.js";
 import type { TableNames } from "../schema/table-names.js";
-import type { Connection } from "./connection.js";
+import type { Executor } from "./executor.js";
 import { sqlState } from "./sql-errors.js";
 
 /** No such table, column or schema. */
 const MISSING = ["42P01", "42703", "3F000"];
 
 /** Says what to do where a statement finds the queue's tables missing or outdated, at start or later. */
-export function explainingMissingTables(connection: Connection, tables: TableNames): Connection {
+export function explainingMissingTables<E extends Executor>(executor: E, tables: TableNames): E {
   return {
-    ...connection,
+    ...executor,
     async run(statement) {
       try {
-        return await connection.run(statement);
+        return await executor.run(statement);
       } catch (error) {
         throw MISSING.includes(sqlState(error) ?? "") ? tablesMissing(tables, error) : error;
       }
