@@ -17,12 +17,13 @@ import {
 import type { TableNames } from "../schema/table-names.js";
 import { checkId, executorOf } from "./arguments.js";
 import { changesOf, type JobAnswer } from "./change-jobs.js";
-import { checkFilter, type JobFilter, type JobPage, writeCursor } from "./job-pages.js";
-
-/** Has the editor propose the names of the registry, where jobs of others may be meant. */
-interface Named<N extends string> {
-  readonly name?: N | (string & {}) | undefined;
-}
+import {
+  checkFilter,
+  type JobFilter,
+  type JobPage,
+  type NamedFilter,
+  writeCursor,
+} from "./job-pages.js";
 
 /**
  * What an operator may do with jobs.
@@ -50,7 +51,7 @@ export interface Admin<N extends string = string> {
    *   after = page.next ?? undefined;
    * } while (after !== undefined);
    */
-  readonly listJobs: (db: PgExecutor, filter: JobFilter & Named<N>) => Promise<JobPage>;
+  readonly listJobs: (db: PgExecutor, filter: JobFilter & NamedFilter<N>) => Promise<JobPage>;
 
   /**
    * Counts the jobs that have not ended, and those that failed, by queue and name.

@@ -7,4 +7,4 @@ export type { StoredJob, StoredJobDetails } from "../queries/stored-job.js";
 export type { StoredError } from "../schema/jobs.js";
 export type { JobAnswer } from "./change-jobs.js";
 export { type Admin, createAdmin } from "./create-admin.js";
-export type { JobFilter, JobPage } from "./job-pages.js";
+export type { JobFilter, JobPage, NamedFilter } from "./job-pages.js";

@@ -23,6 +23,11 @@ export interface JobFilter {
   readonly after?: string | undefined;
 }
 
+/** Has the editor propose the names of the registry, where jobs of others may be meant too. */
+export interface NamedFilter<N extends string> {
+  readonly name?: N | (string & {}) | undefined;
+}
+
 /** A part of a list of jobs. */
 export interface JobPage {
   /** May be fewer than the limit, or none, although there are more. */
@@ -31,8 +36,8 @@ export interface JobPage {
   readonly next: string | null;
 }
 
-/** The longest `next` that can have been given out: a queue's name, escaped, and three numbers. */
-const MAX_CURSOR_BYTES = 2_000;
+/** The longest `next` that can have been given out: three names, escaped, and some numbers. */
+const MAX_CURSOR_BYTES = 5_000;
 
 /** @throws {QueueError} `INVALID_OPTION` when an option is unknown, out of its range, or no state. */
 export function checkFilter(filter: JobFilter): JobsRequest {

@@ -86,7 +86,11 @@ export type QueueEvent =
   | (EventAttempt & { readonly type: "job.failed"; readonly error: EventError })
   | (EventAttempt & { readonly type: "job.snoozed"; readonly delayMs: number })
   | (EventAttempt & { readonly type: "job.released" })
-  | (EventAttempt & { readonly type: "job.cancelled" })
+  | (EventAttempt & {
+      readonly type: "job.cancelled";
+      /** What its last attempt errored with, where that was before it heard of the request. */
+      readonly error?: EventError;
+    })
   | (EventAttempt & {
       /** A handler goes on after its abort; its slot was given to others. */
       readonly type: "handler.stuck";

@@ -1,4 +1,4 @@
-import type { Place } from "./claim-request.js";
+import type { ClaimPair, Place } from "./claim-request.js";
 import type { Row } from "./executor.js";
 
 /** A job as a claim hands it to its worker. */
@@ -43,8 +43,8 @@ export interface ClaimAnswer {
   readonly passedOver: PassedOver | undefined;
   /** Whether a due job that a plain claim sees needs a free slot and got none, for however short a time. */
   readonly leavesDue: boolean;
-  /** Which of the pairs that were asked for, counted from 0, it did not look at: their queue is paused. */
-  readonly paused: ReadonlySet<number>;
+  /** The queues that it did not look at, since they are paused. */
+  readonly paused: readonly string[];
 }
 
 /** A job whose lease ran out twice or more may be what kills its workers: they are taken one at a time. */
@@ -74,8 +74,8 @@ export const passedPriorityOf = (
 ): number | undefined =>
   passedOver?.isOnlySwept === isOnlySwept ? passedOver.priority : undefined;
 
-/** Reads the rows of a statement that claims; rows of its settling parts are passed over. */
-export function readClaim(rows: readonly Row[]): ClaimAnswer {
+/** Reads the rows of a statement that claims from `pairs`; rows of its settling parts are passed over. */
+export function readClaim(rows: readonly Row[], pairs: readonly ClaimPair[]): ClaimAnswer {
   const jobs: ClaimedJob[] = [];
   const ended: EndedJob[] = [];
   let clock: Row | undefined;
@@ -100,13 +100,15 @@ export function readClaim(rows: readonly Row[]): ClaimAnswer {
     isFull: clock["is_full"] === true,
     passedOver: readPassedOver(clock),
     leavesDue: clock["leaves_due"] === true,
-    paused: readTurns(clock["paused_turns"]),
+    paused: queuesOf(clock["paused_turns"], pairs),
   };
 }
 
-/** PostgreSQL counts them from 1. */
-const readTurns = (text: unknown): ReadonlySet<number> =>
-  new Set(typeof text === "string" ? text.split(",").map((turn) => Number(turn) - 1) : []);
+/** Turns are counted from 1. */
+function queuesOf(turns: unknown, pairs: readonly ClaimPair[]): readonly string[] {
+  if (typeof turns !== "string") return [];
+  return [...new Set(turns.split(",").map((turn) => pairs[Number(turn) - 1]?.queue ?? ""))];
+}
 
 function readPassedOver(clock: Row): PassedOver | undefined {
   const { passed_us: atUs, passed_id: id, passed_priority, passed_only_swept } = clock;

@@ -38,7 +38,7 @@ export interface JobsFound {
  */
 const REACH = 20_000;
 
-/** Exact for any time, and without a session's zone or style of dates. */
+/** Exact for any time up to the year 294246, and without a session's zone or style of dates. */
 const micros = (column: string): string =>
   `case when isfinite(${column}) then trunc(extract(epoch from ${column}) * 1000000)::text else ${column}::text end`;
 

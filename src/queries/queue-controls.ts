@@ -14,10 +14,10 @@ export interface PausedQueue {
 }
 
 /**
- * What became of a queue that was to be paused: `paused` it is · `unknown` it is too, but no definition
- * and no open job or worker has such a queue, so its name may be misspelt · `unchanged` it was paused before.
+ * What became of a queue that was to be paused: `paused` it is · `paused_unknown` it is too, but no definition,
+ * open job or worker that can be seen has such a queue, so its name may be misspelt · `unchanged` it was paused before.
  */
-export type PauseAnswer = "paused" | "unknown" | "unchanged";
+export type PauseAnswer = "paused" | "paused_unknown" | "unchanged";
 
 /** All workers that listen are told: what they have fetched ahead of this queue is to be given back. */
 const tell = `(select count(pg_notify('{channel}', '${CONTROLS_CHANGED}')) from (select from {workers} where ${FRESH} limit 1) as worker)`;
@@ -62,7 +62,7 @@ export function queueControls(tables: TableNames): QueueControls {
     async pause(executor, queue, isDefined) {
       const [row] = await executor.run(pause.bind({ queue, is_defined: isDefined }));
       if (row === undefined) return "unchanged";
-      return row["known"] === true ? "paused" : "unknown";
+      return row["known"] === true ? "paused" : "paused_unknown";
     },
     async resume(executor, queue) {
       return (await executor.run(resume.bind({ queue }))).length > 0;

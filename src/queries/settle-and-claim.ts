@@ -57,7 +57,7 @@ export function settleAndClaim(
     );
     return {
       unsettled: readUnsettled(rows),
-      claim: request === undefined ? undefined : readClaim(rows),
+      claim: request === undefined ? undefined : readClaim(rows, request.pairs),
     };
   };
 }

@@ -45,9 +45,9 @@ export interface SettleItem {
  * What became of an item that this statement did not settle as it was told:
  * `busy` locked by somebody, try again · `settled` already ended at this lease
  * version, as after a lost answer · `gone` no such row · `lost` another's now ·
- * `cancelled` settled so, since somebody had asked for it.
+ * `cancelled` settled so, since somebody had asked for it · `was_cancelled` the same, before.
  */
-export type SettleAnswer = "busy" | "settled" | "gone" | "lost" | "cancelled";
+export type SettleAnswer = "busy" | "settled" | "gone" | "lost" | "cancelled" | "was_cancelled";
 
 const WAYS = ["complete", "remove", "discard", "end"] as const;
 export type SettleWay = (typeof WAYS)[number];
@@ -134,11 +134,19 @@ const writes: Readonly<Record<SettleWay, string>> = {
     where ${lockedIds("end")}`,
 };
 
+/** What a row says that has ended at the item's version. */
+const alreadyEnded: Readonly<Record<SettleWay, string>> = {
+  complete: "'settled'",
+  remove: "'settled'",
+  discard: "'busy'",
+  end: "case when job.status = 'cancelled' then 'was_cancelled' else 'settled' end",
+};
+
 const unsettled = (way: SettleWay): string => `
   select item.id, coalesce((
     select case
       when job.lease_version <> item.version then 'lost'
-      when job.status <> 'running' then ${way === "discard" ? "'busy'" : "'settled'"}
+      when job.status <> 'running' then ${alreadyEnded[way]}
       when job.lease_until > statement_timestamp() then 'busy'
       else 'lost'
     end from {jobs} as job where job.id = item.id

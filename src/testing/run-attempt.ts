@@ -74,6 +74,7 @@ export async function runAttempt(attempt: Attempt): Promise<AttemptEnd> {
     workerId: "test",
     runJob: createRunJob({ handlers, commit, maxResultBytes, emit }),
     yieldsTo: () => undefined,
+    isPaused: () => false,
     onChange: () => undefined,
     onClaimed: () => undefined,
     emit,
@@ -99,7 +100,7 @@ const claimOf = (job: ClaimedJob): ClaimAnswer => ({
   isFull: false,
   passedOver: undefined,
   leavesDue: false,
-  paused: new Set(),
+  paused: [],
 });
 
 /** Waits for the handler, which is told to end by the test or once its time is up. */

@@ -84,6 +84,7 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
     }
     // After `learn`: a claim does not see what is written by its own statement, or beside it.
     unseenDueMs = Math.min(unseenDueMs, nowMs + dueAgainInMs(batch));
+    if (batch.some(isGivenBack)) plan.lookFar();
     plan.expect(unseenDueMs);
   };
 
@@ -309,6 +310,10 @@ function whereClaimed({ pairs, sweep }: ClaimRequest): readonly ClaimPair[] {
   if (sweep === undefined) return pairs;
   return [...pairs, ...pairs.map((pair) => ({ ...pair, floor: null }))];
 }
+
+/** It was claimed, so that its floor lies above it, and is due at once. */
+const isGivenBack = ({ item: { settlement } }: SettleBatch[number]): boolean =>
+  settlement.way === "end" && settlement.isUncounted && settlement.delayMs === null;
 
 /** How long until the first of these jobs is due again, in milliseconds. */
 function dueAgainInMs(batch: SettleBatch): number {

@@ -19,6 +19,8 @@ export interface ClaimPlan {
   forget(request: ClaimRequest, error: ClaimError): void;
   /** There may be jobs: somebody said so. */
   wake(): void;
+  /** Jobs may have come to lie anywhere below the floors: a far sweep is to look, as soon as it may. */
+  lookFar(): void;
   /** A job of ours is due again at `dueMs`; no claim so far has seen that. */
   expect(dueMs: number): void;
   /**
@@ -40,8 +42,6 @@ export interface ClaimPlanOptions {
   readonly hasOtherConnection: boolean;
   /** Whether polls are to follow each other closely for now. */
   readonly pollsClosely: () => boolean;
-  /** Hears with each claim which queues are paused. */
-  readonly onPaused: (queues: readonly string[]) => void;
 }
 
 /** A close poll waits this long, jittered to 10 to 25 ms. */
@@ -110,7 +110,6 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
     isBeside: ({ sweep }) => sweep !== undefined && sweeps.isBeside(sweep),
     learn(given, answer, nowMs) {
       const request = withoutPaused(given, answer);
-      options.onPaused(pausedOf(given, answer));
       const wasBeside = request.sweep !== undefined && sweeps.isBeside(request.sweep);
       floors.learn(request.pairs, answer);
       // What a sweep beside finds says nothing of the claims that went on meanwhile.
@@ -128,6 +127,10 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
       wake();
     },
     wake,
+    lookFar() {
+      isWoken = true;
+      sweeps.lookFar();
+    },
     expect(dueMs) {
       nextPollMs = Math.min(nextPollMs, dueMs);
     },
@@ -137,13 +140,9 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
 
 /** What is paused was not looked at: its floor stays where it is, and all that comes meanwhile lies above. */
 function withoutPaused(request: ClaimRequest, { paused }: ClaimAnswer): ClaimRequest {
-  if (paused.size === 0) return request;
-  return { ...request, pairs: request.pairs.filter((_, index) => !paused.has(index)) };
+  if (paused.length === 0) return request;
+  return { ...request, pairs: request.pairs.filter(({ queue }) => !paused.includes(queue)) };
 }
-
-const pausedOf = ({ pairs }: ClaimRequest, { paused }: ClaimAnswer): readonly string[] => [
-  ...new Set(pairs.filter((_, index) => paused.has(index)).map(({ queue }) => queue)),
-];
 
 /** How long until the next job is due that a claim has seen, in milliseconds. */
 const dueInMs = ({ nextDueUs, nowUs }: ClaimAnswer): number =>

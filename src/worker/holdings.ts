@@ -51,6 +51,8 @@ export interface HoldingsOptions {
   readonly runJob: RunJob;
   /** The priority of a job that was passed over, if any: jobs in line that are not more urgent leave free slots to it. */
   readonly yieldsTo: () => number | undefined;
+  /** Whether no job of a queue is to start. */
+  readonly isPaused: (queue: string) => boolean;
   /** Something changed that the claim loop may act on. */
   readonly onChange: () => void;
   readonly onClaimed: (count: number) => void;
@@ -156,6 +158,7 @@ export function createHoldings(options: HoldingsOptions): Holdings {
     if (job.isRecovered) emit?.({ type: "lease.expired", ...eventAttempt(taken), retried: true });
     emit?.({ type: "job.claimed", ...eventAttempt(taken), workerId: options.workerId });
     if (isClosed) giveBack(taken);
+    else if (options.isPaused(job.queue)) end(taken, { kind: "release" });
     else if (job.isProcessed) end(taken, { kind: "done", result: null, by: "already_processed" });
     return taken.phase === "waiting" ? taken : undefined;
   };

@@ -15,7 +15,8 @@ export type Outcome =
   | { readonly kind: "fail"; readonly error: unknown }
   | { readonly kind: "snooze"; readonly delayMs: number }
   | { readonly kind: "release" }
-  | { readonly kind: "cancel" }
+  /** With the error of an attempt that ended before it heard of the request. */
+  | { readonly kind: "cancel"; readonly error?: unknown }
   /** Another attempt holds the job, or may: nothing can be written. */
   | { readonly kind: "lost" };
 

@@ -115,6 +115,7 @@ export function createRun(options: RunOptions): Run {
       emit,
     }),
     yieldsTo: () => plan.yieldsTo(),
+    isPaused: (queue) => pauses.isPaused(queue),
     onChange: () => loop.notice(),
     onClaimed: arrivals.observe,
     emit,
@@ -123,6 +124,11 @@ export function createRun(options: RunOptions): Run {
     workerId,
     queues: settings.queues,
     onPaused: holdings.withdraw,
+    // Jobs that were given back at the pause lie below the floors: they had been claimed.
+    onResumed: () => {
+      plan.lookFar();
+      alarm.ring();
+    },
     emit,
   });
   const hasOtherConnection = options.driver.hasOwnConnections && !settings.throughPooler;
@@ -135,7 +141,6 @@ export function createRun(options: RunOptions): Run {
     pollIntervalMs: settings.pollIntervalMs,
     hasOtherConnection,
     pollsClosely: () => wakeUp?.pollsClosely() ?? arrivals.isFrequent(),
-    onPaused: pauses.learn,
   });
   const settleAndClaimJobs = settleAndClaim(tables, settings.retention.processedKeysMs);
   const releaseStrayJobs = releaseStrays(tables);
@@ -151,6 +156,7 @@ export function createRun(options: RunOptions): Run {
       releaseStrayJobs(main, { workerId, pairs, asked, held: holdings.ids() }),
     room: holdings.room,
     onClaimed(answer, sentAtMs, claimedFor) {
+      pauses.learn(answer.paused, sentAtMs);
       // First: a handler that blocks the event loop at once is to be noticed too.
       if (answer.jobs.length > 0) keeper.watch();
       holdings.take(answer, sentAtMs, claimedFor);

@@ -80,6 +80,13 @@ export interface SettleBufferOptions {
   readonly emit: ((event: QueueEvent) => void) | undefined;
 }
 
+/** Somebody had asked for its end, which weighs more than how its attempt ended; an error stays on record. */
+const asCancelled = (settling: Settling): Settling => {
+  const { outcome } = settling;
+  const hasErrored = outcome.kind === "fail" || outcome.kind === "retry";
+  return { ...settling, outcome: { kind: "cancel", ...(hasErrored && { error: outcome.error }) } };
+};
+
 /** Creates an empty buffer. */
 export function createSettleBuffer(options: SettleBufferOptions): SettleBuffer {
   const { retention, isBusy, onSettled, onLost, emit } = options;
@@ -124,8 +131,10 @@ export function createSettleBuffer(options: SettleBufferOptions): SettleBuffer {
         return recognise(settling);
       case "lost":
         return lose(settling);
+      case "was_cancelled":
+        return recognise(settling.isResent ? asCancelled(settling) : settling);
       case "cancelled":
-        return finish({ ...settling, outcome: { kind: "cancel" } });
+        return finish(asCancelled(settling));
     }
   };
 

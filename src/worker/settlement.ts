@@ -104,6 +104,9 @@ export function settledEvent(
     case "release":
       return { type: "job.released", ...attempt };
     case "cancel":
-      return { type: "job.cancelled", ...attempt };
+      return { type: "job.cancelled", ...attempt, ...lastError(outcome.error) };
   }
 }
+
+const lastError = (error: unknown) =>
+  error === undefined ? {} : { error: attemptEventError(error) };

@@ -26,6 +26,8 @@ export interface SweepPlan {
   forget(sweep: Sweep | undefined, error: ClaimError): void;
   /** There may be jobs: also such as committed late, below a floor. */
   wake(): void;
+  /** There are jobs that may lie anywhere below the floors: no near sweep makes up for a far one. */
+  lookFar(): void;
   /** The priority of a job that was passed over and that only a sweep sees, if any. */
   passedPriority(): number | undefined;
 }
@@ -177,7 +179,8 @@ export function createSweepPlan(options: SweepPlanOptions): SweepPlan {
     const isLate = isBeside(sweep) ? isWokenSinceBeside : isWoken;
     if (owes === "nothing" || isLate) return owes;
     if (sweep === undefined || !answer.hasSwept) return owes;
-    return sweep.reachMs === null || answer.jobs.length > 0 ? "nothing" : "far";
+    const hasFoundNear = owes === "near" && answer.jobs.length > 0;
+    return sweep.reachMs === null || hasFoundNear ? "nothing" : "far";
   };
 
   return {
@@ -217,7 +220,12 @@ export function createSweepPlan(options: SweepPlanOptions): SweepPlan {
     wake() {
       isWoken = true;
       isWokenSinceBeside = true;
-      owes = "near";
+      if (owes === "nothing") owes = "near";
+    },
+    lookFar() {
+      isWoken = true;
+      isWokenSinceBeside = true;
+      owes = "far";
     },
     passedPriority: () => passedPriority,
   };

@@ -22,7 +22,7 @@ export interface WakeUpOptions {
   /** The queues of which a new job is worth a notification. */
   readonly openQueues: () => readonly string[];
   /** Hears now and then which queues are paused. */
-  readonly onPaused: (queues: readonly string[]) => void;
+  readonly onPaused: (queues: readonly string[], sentAtMs: number) => void;
   readonly register: (executor: Executor, registration: WorkerRegistration) => Promise<Registered>;
   readonly unregister: (executor: Executor, workerId: string) => Promise<void>;
   /** Whether a notification would be of use: arrivals are rare and a slot is free. */
@@ -69,6 +69,7 @@ export function createWakeUp(options: WakeUpOptions): WakeUp {
     // The row is being taken away: one written now would stay.
     if (isStopped) return;
     const told = options.openQueues();
+    const sentAtMs = monotonicMs();
     isOutdated = false;
     const { isListening: stillListens, paused } = await options.register(connection, {
       ...registration,
@@ -77,7 +78,7 @@ export function createWakeUp(options: WakeUpOptions): WakeUp {
     });
     const isMore = told.some((queue) => !queues.includes(queue));
     queues = told;
-    options.onPaused(paused);
+    options.onPaused(paused, sentAtMs);
     if (!stillListens) {
       isListening = false;
       throw new Error("The session no longer listens.");

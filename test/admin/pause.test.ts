@@ -149,6 +149,57 @@ describe("a paused queue", () => {
     },
   );
 
+  test("has what was given back started soon after its end, however old, and without a poll", async () => {
+    const gate = createGate();
+    let started = 0;
+    await using worker = createWorker({
+      queue,
+      db: room.db,
+      only: ["mail"],
+      concurrency: 2,
+      pollIntervalMs: 60_000,
+      handlers: {
+        mail: async () => {
+          started += 1;
+          if (started > 400) await gate.opened;
+        },
+      },
+    });
+    await worker.start();
+    // By then it has looked at everything, and its floors are near the present.
+    await enqueue("mail");
+    await waitUntil("it has begun", async () => started === 1);
+    const items = Array.from({ length: 3_000 }, (_, n) => ({
+      name: "mail" as const,
+      payload: { n },
+    }));
+    await room.db.transaction((tx) => queue.enqueueMany(tx, items));
+    const running = async () =>
+      (await statuses("mail")).filter((status) => status === "running").length;
+    await waitUntil(
+      "slow ones are in the slots, and more is held",
+      async () => started > 401 && (await running()) > 2,
+    );
+    await admin.pauseQueue(room.db, "mails");
+    await waitUntil("no more is held than runs", async () => (await running()) <= 2);
+    gate.open();
+    await waitUntil("nothing runs", async () => (await running()) === 0);
+    expect(started).toBeLessThan(3_000);
+    // As if the pause had lasted: no near sweep reaches so far back.
+    const givenBack = await room.rows(
+      "update queue_jobs set available_at = now() - interval '5 minutes' where status = 'queued' and lease_version > 0 returning id",
+    );
+    expect(givenBack.length).toBeGreaterThan(0);
+    await admin.resumeQueue(room.db, "mails");
+    await waitUntil(
+      "all are done",
+      async () => (await statuses("mail")).every((status) => status === "done"),
+      {
+        timeoutMs: 20_000,
+      },
+    );
+  });
+
   test("keeps the jobs of a lost worker until its end", async () => {
     await enqueue("mail");
     await room.rows(
@@ -212,7 +263,7 @@ describe("the calls", () => {
     expect(await admin.pauseQueue(room.db, "mails")).toBe("unchanged");
     expect(await admin.listPausedQueues(room.db)).toEqual(paused);
     // No definition, job or worker has it: it may be misspelt.
-    expect(await admin.pauseQueue(room.db, "a \"queue\", 'quoted'")).toBe("unknown");
+    expect(await admin.pauseQueue(room.db, "a \"queue\", 'quoted'")).toBe("paused_unknown");
     expect(await admin.resumeQueue(room.db, "mails")).toBe(true);
     expect((await admin.listPausedQueues(room.db)).map(({ queue: of }) => of)).toEqual([
       "a \"queue\", 'quoted'",
@@ -226,7 +277,7 @@ describe("the calls", () => {
       "insert into queue_workers (id, queues, names, poll_interval_ms) values ('w', '{vip}', '{}', 1000)",
     );
     expect(await admin.pauseQueue(room.db, "vip")).toBe("paused");
-    expect(await admin.pauseQueue(room.db, "mail")).toBe("unknown");
+    expect(await admin.pauseQueue(room.db, "mail")).toBe("paused_unknown");
   });
 
   test("leave no row behind that each claim would read", async () => {

@@ -34,7 +34,7 @@ export const claimAnswer = (change: Partial<ClaimAnswer> = {}): ClaimAnswer => (
   isFull: false,
   passedOver: undefined,
   leavesDue: false,
-  paused: new Set(),
+  paused: [],
   ...change,
 });
 

@@ -124,7 +124,11 @@ describe("a request to cancel a running job", () => {
     await room.spy.next("job.started");
     await requestCancel(id);
     gate.open();
-    expect(await room.spy.next("job.cancelled")).toMatchObject({ jobId: id, attempt: 1 });
+    expect(await room.spy.next("job.cancelled")).toMatchObject({
+      jobId: id,
+      attempt: 1,
+      error: { message: "no luck" },
+    });
     const job = await room.job(id);
     expect(job).toMatchObject({ status: "cancelled", outcome: "cancelled" });
     expect(job?.errors).toMatchObject([{ attempt: 1, message: "no luck" }]);

@@ -56,6 +56,10 @@ const STATUS_AFTER = {
 const statusAfter = ({ isUnwanted }: ModelJob, end: ModelEnd): ModelJob["status"] =>
   isUnwanted && STATUS_AFTER[end] !== "done" ? "cancelled" : STATUS_AFTER[end];
 
+/** What is said of a job that has ended at the version of whoever settles it. */
+const endedAs = ({ status }: ModelJob, end: ModelEnd): SettleAnswer =>
+  status === "cancelled" && end !== "complete" && end !== "remove" ? "was_cancelled" : "settled";
+
 /** The queue in memory: what the SQL is compared with. */
 export class QueueModel {
   readonly jobs = new Map<number, ModelJob>();
@@ -184,7 +188,7 @@ export class QueueModel {
     const job = this.jobs.get(hold.jobId);
     if (job === undefined) return "gone";
     if (!this.holds(hold))
-      return job.version === hold.version && job.status !== "running" ? "settled" : "lost";
+      return job.version === hold.version && job.status !== "running" ? endedAs(job, end) : "lost";
     job.leaseMs = null;
     if (end === "release") job.attempts -= 1;
     job.status = statusAfter(job, end);

@@ -16,7 +16,6 @@ function createPlan(queues = ["default"], hasOtherConnection = true) {
     pollIntervalMs: 60_000,
     hasOtherConnection,
     pollsClosely: () => false,
-    onPaused: () => undefined,
   });
 }
 
@@ -53,6 +52,23 @@ describe("a plan that polls once a minute", () => {
     const farAtMs = plan.nextMs(room);
     expect(farAtMs).toBeLessThan(200);
     expect(claim(plan, Math.max(farAtMs, nearAtMs + 2))).toBeNull();
+    expect(plan.nextMs(room)).toBeGreaterThanOrEqual(60_000);
+  });
+
+  test("looks to the beginning where jobs may lie anywhere, whatever a near sweep finds, and whoever wakes it meanwhile", () => {
+    const plan = createPlan();
+    // The first far sweep took long, and another has to rest.
+    claim(plan, 0, claimAnswer({ hasSwept: true, tookMs: 20 }));
+    const some = claimAnswer({ jobs: [claimedJob()], hasSwept: true });
+    plan.lookFar();
+    plan.wake();
+    expect(claim(plan, 60, some)).toBe(10_000);
+    plan.wake();
+    const farAtMs = plan.nextMs(room);
+    expect(claim(plan, 120, some)).toBe(10_000);
+    expect(farAtMs).toBe(0);
+    expect(plan.nextMs(room)).toBeLessThanOrEqual(181);
+    expect(claim(plan, 181)).toBeNull();
     expect(plan.nextMs(room)).toBeGreaterThanOrEqual(60_000);
   });
 

@@ -23,6 +23,7 @@ const options = () => ({
   jobs: defineJobs({ report: defineJob({ payload: z.object({}) }) }),
   workerId: "w",
   yieldsTo: () => undefined,
+  isPaused: () => false,
   onChange: () => undefined,
   onClaimed: () => undefined,
   emit: undefined,

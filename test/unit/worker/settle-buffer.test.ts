@@ -57,6 +57,23 @@ test("a row that another attempt holds is lost, and never forced", () => {
   expect(settles.size()).toBe(0);
 });
 
+test("after a lost answer, a job that was cancelled for its error is told as that", () => {
+  const { settles, settled, events } = buffer();
+  settles.add(held(1), { kind: "fail", error: new Error("no luck") });
+  const batch = settles.take(0, true) ?? [];
+  settles.errored(batch, new Error("Connection terminated"), true);
+  settles.answered(settles.take(0, true) ?? [], new Map([[1, "was_cancelled"]]));
+  expect(settled).toEqual([1]);
+  expect(events).toMatchObject([{ type: "job.cancelled", error: { message: "no luck" } }]);
+});
+
+test("a job that somebody has cancelled by hand is lost to whoever held it", () => {
+  const { settles, settled, lost } = buffer();
+  settles.add(held(1), { kind: "fail", error: new Error("no luck") });
+  settles.answered(settles.take(0, true) ?? [], new Map([[1, "was_cancelled"]]));
+  expect([settled, lost]).toEqual([[], [1]]);
+});
+
 test("after a lost answer, a row that has ended at our version was ended by us", () => {
   const { settles, settled, lost } = buffer();
   settles.add(held(1), done);
