@@ -10,6 +10,7 @@ export const NETWORK_KINDS = [
   "half-open",
   "reply-lost",
   "unsent",
+  "settle-unsent",
   "torn",
   "delay",
   "swallow",
@@ -107,6 +108,7 @@ const SUDDEN = {
   "half-open": (link: Link) => link.halve(),
   "reply-lost": (link: Link) => link.arm(losesNextAnswer),
   unsent: (link: Link) => link.arm(cutsNextStatement),
+  "settle-unsent": (link: Link) => link.arm(cutsNextSettlement),
   torn: (link: Link) => link.arm(tearsNextMessage),
 };
 
@@ -115,6 +117,12 @@ const losesNextAnswer: Trap = (message, direction) =>
 
 const cutsNextStatement: Trap = (message, direction) =>
   direction === "toServer" && isRequest(message) ? "cut" : undefined;
+
+/** Statements that settle are named after the ways in which they do. */
+const cutsNextSettlement: Trap = (message, direction, statement) =>
+  direction === "toServer" && isRequest(message) && /^(complete|remove|discard|end)/.test(statement)
+    ? "cut"
+    : undefined;
 
 const tearsNextMessage: Trap = (_message, direction) =>
   direction === "toClient" ? "tear" : undefined;

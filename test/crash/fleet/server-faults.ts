@@ -51,7 +51,8 @@ export const askForEnd = (
   changeOne(url, ["cancelled", "requested"], cancel, {
     text: `select id from public.queue_jobs
       where status = $1 and cancel_requested_at is null and name <> all($2)
-      order by name = $3 desc, random() limit 1`,
+      -- Of those that are there for it the one that was renewed last: its worker is likely to be alive, and to hear.
+      order by name = $3 desc, case when $3 = 'unwanted' then lease_until end desc nulls last, random() limit 1`,
     values: [status, SPARED, of],
   });
 

@@ -22,6 +22,8 @@ export type FaultAction =
         | "reply-lost"
         /** The next statement never arrives, and the connection breaks. */
         | "unsent"
+        /** The same of the next one that settles. */
+        | "settle-unsent"
         /** The connection breaks in the middle of a message to the client. */
         | "torn";
       readonly slot: Slot;

@@ -134,14 +134,14 @@ function requeues(level: Level, seed: number): { action: FaultAction; atMs: numb
 }
 
 /**
- * When all other faults are over, each worker loses statements with its main connection. Earlier, a kill
+ * When all other faults are over, each worker loses outcomes with its main connection. Earlier, a kill
  * would soon mend what it forgot then: another worker would take it up.
  */
 function lastLosses(level: Level): { action: FaultAction; atMs: number }[] {
   if (level.connectionFaults === 0) return [];
   return slots("w", level.workers).flatMap((slot) =>
     times(3, (index) => ({
-      action: { kind: "unsent" as const, slot, of: "main" as const },
+      action: { kind: "settle-unsent" as const, slot, of: "main" as const },
       atMs: level.chaosMs + index * 600,
     })),
   );

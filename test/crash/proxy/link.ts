@@ -26,8 +26,12 @@ export type Verdict =
   /** Something happens once the server has answered, whether or not the client gets the answer. */
   | { readonly onAnswer: () => void; readonly passesAnswer: boolean };
 
-/** Waits for a message and decides about it; undefined: not the one that it waits for. */
-export type Trap = (message: Message, direction: Direction) => Verdict | undefined;
+/** Waits for a message and decides about it; undefined: not the one that it waits for. The statement is what the client asked for last. */
+export type Trap = (
+  message: Message,
+  direction: Direction,
+  statement: string,
+) => Verdict | undefined;
 
 /** Waits for a statement that is about to be carried out. */
 export type StatementTrap = (statement: string, link: Link) => Verdict | undefined;
@@ -94,7 +98,7 @@ export function createLink(id: number, client: Socket, server: Socket, watcher: 
 
   const sprung = (message: Message, direction: Direction): Verdict => {
     for (const trap of traps) {
-      const verdict = trap(message, direction);
+      const verdict = trap(message, direction, statements.current());
       if (verdict === undefined) continue;
       traps.delete(trap);
       return verdict;
