@@ -77,6 +77,9 @@ export function createSweepPlan(options: SweepPlanOptions): SweepPlan {
   let isWokenSinceBeside = false;
   /** A wake-up may be for a job that committed late, below the floor: how far back we still owe it a look. */
   let owes: "nothing" | "near" | "far" = "nothing";
+  /** Jobs lie somewhere below the floors, whatever near sweeps find; and whether that was said after the last far sweep left. */
+  let mustLookFar = false;
+  let isAskedSinceFar = false;
   /** Somebody spoke of jobs after the last claim left. */
   let isWoken = false;
   let passedPriority: number | undefined;
@@ -98,7 +101,7 @@ export function createSweepPlan(options: SweepPlanOptions): SweepPlan {
     beside === undefined &&
     (isSure(room) ||
       nowMs >= nextFarMs ||
-      ((owes === "far" || wantsSuspect(room)) && nowMs >= farRestedMs));
+      ((owes === "far" || mustLookFar || wantsSuspect(room)) && nowMs >= farRestedMs));
 
   /** Whether a far sweep takes long and only looks; where there is something to be fetched, it is to have all the room. */
   const leavesBeside = (room: ClaimRoom): boolean =>
@@ -112,7 +115,7 @@ export function createSweepPlan(options: SweepPlanOptions): SweepPlan {
   const farDueMs = (room: ClaimRoom): number => {
     if (beside !== undefined) return Number.POSITIVE_INFINITY;
     if (isSure(room)) return 0;
-    const isRested = owes === "far" || wantsSuspect(room);
+    const isRested = owes === "far" || mustLookFar || wantsSuspect(room);
     return Math.min(
       isRested ? farRestedMs : Number.POSITIVE_INFINITY,
       unsearchedFrom < Number.POSITIVE_INFINITY ? nextFarMs : Number.POSITIVE_INFINITY,
@@ -121,7 +124,10 @@ export function createSweepPlan(options: SweepPlanOptions): SweepPlan {
 
   const restOfFar = (answer: ClaimAnswer, nowMs: number, restedMs: number): void => {
     isRefused = false;
-    if (answer.hasSwept) farTookMs = answer.tookMs;
+    if (answer.hasSwept) {
+      farTookMs = answer.tookMs;
+      mustLookFar &&= isAskedSinceFar;
+    }
     farRestedMs = restedMs;
     const pauseMs = answer.hasSwept && !goesOn ? options.intervalMs : 0;
     nextFarMs = Math.max(restedMs, nowMs + pauseMs);
@@ -179,13 +185,13 @@ export function createSweepPlan(options: SweepPlanOptions): SweepPlan {
     const isLate = isBeside(sweep) ? isWokenSinceBeside : isWoken;
     if (owes === "nothing" || isLate) return owes;
     if (sweep === undefined || !answer.hasSwept) return owes;
-    const hasFoundNear = owes === "near" && answer.jobs.length > 0;
-    return sweep.reachMs === null || hasFoundNear ? "nothing" : "far";
+    return sweep.reachMs === null || answer.jobs.length > 0 ? "nothing" : "far";
   };
 
   return {
     next(nowMs, room, hasBacklog) {
       const isFar = isFarDue(nowMs, room);
+      if (isFar) isAskedSinceFar = false;
       const isDue = isFar || nowMs >= nextNearMs;
       const sweep = {
         reachMs: isFar ? null : NEAR_REACH_MS,
@@ -220,12 +226,11 @@ export function createSweepPlan(options: SweepPlanOptions): SweepPlan {
     wake() {
       isWoken = true;
       isWokenSinceBeside = true;
-      if (owes === "nothing") owes = "near";
+      owes = "near";
     },
     lookFar() {
-      isWoken = true;
-      isWokenSinceBeside = true;
-      owes = "far";
+      mustLookFar = true;
+      isAskedSinceFar = true;
     },
     passedPriority: () => passedPriority,
   };
