@@ -118,9 +118,11 @@ const losesNextAnswer: Trap = (message, direction) =>
 const cutsNextStatement: Trap = (message, direction) =>
   direction === "toServer" && isRequest(message) ? "cut" : undefined;
 
-/** Statements that settle are named after the ways in which they do. */
+/** Statements that settle are named after the ways in which they do; what is only to be discarded is done already. */
 const cutsNextSettlement: Trap = (message, direction, statement) =>
-  direction === "toServer" && isRequest(message) && /^(complete|remove|discard|end)/.test(statement)
+  direction === "toServer" &&
+  isRequest(message) &&
+  /(^|_)(complete|remove|end)(_|$)/.test(statement)
     ? "cut"
     : undefined;
 
