@@ -1,5 +1,6 @@
 import type { JobChange } from "../queries/change-jobs.js";
 import type { Executor, PgExecutor } from "../queries/executor.js";
+import { isSerializationFailure } from "../queries/sql-errors.js";
 import { isTransaction } from "../queries/transaction.js";
 import type { TableNames } from "../schema/table-names.js";
 import { checkId, checkIds, executorOf } from "./arguments.js";
@@ -69,7 +70,7 @@ async function changeJobs<A>(
       const request = { ids: batch, isInTransaction, transaction };
       const found = await change(executor, request).catch((error: unknown) => {
         // A caller's transaction is over with that; by itself the statement is as good the next time.
-        if (isInTransaction || !hasMoved(error)) throw error;
+        if (isInTransaction || !isSerializationFailure(error)) throw error;
         return { answers: new Map(batch.map((id) => [id, "busy" as const])), transaction };
       });
       transaction = found.transaction;
@@ -86,10 +87,4 @@ async function changeJobs<A>(
     await round(left);
   }
   return ids.map((id) => ({ id, answer: answers.get(id) ?? "busy" }));
-}
-
-/** Where a database's default is a stricter isolation, a row that was changed meanwhile is an error. */
-function hasMoved(error: unknown): boolean {
-  const { code, cause } = (error ?? {}) as { readonly code?: unknown; readonly cause?: unknown };
-  return code === "40001" || (cause !== undefined && cause !== error && hasMoved(cause));
 }

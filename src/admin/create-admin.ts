@@ -39,8 +39,8 @@ export interface Admin<N extends string = string> {
    * Lists the jobs of one state: queued and running ones queue by queue in the order in which
    * workers take them, the others the latest first.
    *
-   * A page looks at 20,000 rows of an index at most, so its cost does not grow with the table. Where
-   * few of them fit the filter, it holds fewer than `limit` although there are more: `next` tells.
+   * A page looks at 20,000 rows of an index at most. Where few of them fit the filter, it holds fewer
+   * than `limit` although there are more: `next` tells. On a table without statistics it may sort instead.
    *
    * @throws {QueueError} `INVALID_OPTION` when an option is unknown or out of its range.
    * @example

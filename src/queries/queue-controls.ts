@@ -40,9 +40,7 @@ const listText = `
 
 /** What an operator says about whole queues. */
 export interface QueueControls {
-  /**
-   * Keeps every claim that begins after the caller's commit from a queue, which a definition may have.
-   */
+  /** Keeps every claim that begins after the caller's commit from a queue; `isDefined`: a definition names it. */
   pause(executor: Executor, queue: string, isDefined: boolean): Promise<PauseAnswer>;
   /**
    * Lets it be claimed from again, and wakes the workers.

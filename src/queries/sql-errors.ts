@@ -25,6 +25,9 @@ export const isTooLong = (error: unknown): boolean => sqlState(error) === "57014
 /** Somebody held a lock that the statement could not skip for longer than the session waits. */
 export const isLockTimeout = (error: unknown): boolean => sqlState(error) === "55P03";
 
+/** A row had changed since the snapshot, where the isolation is stricter than READ COMMITTED, which a database may have as its default. */
+export const isSerializationFailure = (error: unknown): boolean => sqlState(error) === "40001";
+
 /** A delete was refused since a row of the app refers to the job. */
 export const isForeignKeyViolation = (error: unknown): boolean => sqlState(error) === "23503";
 

@@ -23,7 +23,7 @@ export interface StoredJob {
   readonly startedAt: Date | null;
   /** When it became done, failed or cancelled. */
   readonly finishedAt: Date | null;
-  /** The worker that holds it, as `host:pid:random`; of a job that has ended, the last one that is known. */
+  /** The worker that holds it, as `host:pid:random`; null unless running, but for a job that was ended after its worker was lost. */
   readonly lockedBy: string | null;
   /** Until when that worker may run it unless it renews; null unless running. */
   readonly leaseUntil: Date | null;
