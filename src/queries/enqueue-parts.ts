@@ -39,7 +39,7 @@ export const wakeFor = (lines: string, condition = ""): string =>
     select distinct chosen.id from (${lines}) line cross join lateral (
       select id from {workers}
       where waiting and ${FRESH}
-        and (queues is null or line.queue = any(queues)) and line.name = any(names) ${condition}
+        and coalesce(line.queue = any(queues), true) and line.name = any(names) ${condition}
       order by random() limit line.jobs + 1
     ) chosen
   ) worker)`;
@@ -65,7 +65,7 @@ export function known(name: string, key: string): string {
   const match = `where name = ${name} and idempotency_key = ${key}`;
   return `select id, status, input_hash from {jobs} ${match}
     union all select job_id, 'done', input_hash from {processedKeys} ${match}
-      and (expires_at is null or expires_at > statement_timestamp())`;
+      and coalesce(expires_at > statement_timestamp(), true)`;
 }
 
 /** Leaves the first job of a key as it is: "do update" would lock its row until the caller's transaction ends. */

@@ -1,3 +1,4 @@
+import type { JobState } from "../schema/job-states.js";
 import type { TableNames } from "../schema/table-names.js";
 import {
   COLUMNS,
@@ -40,39 +41,42 @@ const valuesOf = (when: When): string =>
  * Wakes waiting workers that serve the new job and would look too late.
  *
  * Two of them, at random, so that one that is about to stop does not hold the job
- * up. It stands in a select list: in a CTE that nobody reads it would not run.
+ * up. It stands in `returning`, where it runs for a job that was inserted.
  */
 const wakeForOne = (when: When): string =>
-  `(select count(pg_notify('{channel}', id)) from (
-    select id from {workers}
+  `array(
+    select pg_notify('{channel}', id)::text from {workers}
     where waiting and ${FRESH}
-      and (queues is null or $queue::text = any(queues)) and $name::text = any(names)
+      and coalesce($queue::text = any(queues), true) and $name::text = any(names)
       ${when === "now" ? "" : tooLate(availableAt.later)}
     order by random() limit 2
-  ) worker)`;
+  ) as woken`;
 
 const insertPlain = (when: When): string => `
 insert into {jobs} (${COLUMNS}) values (${valuesOf(when)})
-returning id::text as id, ${wakeForOne(when)} as woken`;
+returning id::text as id, ${wakeForOne(when)}`;
 
-const INPUT_HASH = hashOf("coalesce($input::text, $payload::text)::jsonb");
+const inputHash = (suffix = ""): string =>
+  hashOf(`(coalesce($input::text, $payload::text)${suffix})::jsonb`);
+
+/** Names a column, so that the planner leaves it alone: only a repeat needs this hash. */
+const REPEATED_HASH = inputHash(" || left(status, 0)");
 
 /**
  * A key that is known is not even tried: the insert would draw a number, and wait
  * for whoever deletes the job. Of the two places where it can be known, the jobs
- * come first: their row tells more.
+ * come first: their row tells more. A new job has no status yet.
  */
 const insertKeyed = (when: When): string => `
 with known as (${known("$name::text", "$idempotencyKey::text")}), inserted as (
   insert into {jobs} (${COLUMNS}, idempotency_key, input_hash)
-  select ${valuesOf(when)}, $idempotencyKey::text, ${INPUT_HASH}
+  select ${valuesOf(when)}, $idempotencyKey::text, ${inputHash()}
   where not exists (select from known)
   ${KEEP_FIRST}
-  returning id
+  returning id, ${wakeForOne(when)}
 )
-select id::text as id, true as created, 'queued' as status, false as conflict, ${wakeForOne(when)} as woken
-from inserted
-union all select id::text, false, status, coalesce(input_hash <> ${INPUT_HASH}, false), null from known`;
+select id::text as id, null as status, null::boolean as conflict from inserted
+union all select id::text, status, input_hash <> ${REPEATED_HASH} from known`;
 
 /** Prepares the statements for a set of tables. */
 export function insertJobTemplates(tables: TableNames): InsertJobTemplates {
@@ -99,7 +103,11 @@ export async function insertJob(
   const when: When = job.runAt === null && job.delayMs === 0 ? "now" : "later";
   const [row] = await executor.run(texts[when].bind({ ...job }));
   if (row === undefined) return undefined;
-  // The statement without a key says no more than the id.
-  const { created = true, status = "queued", conflict = false } = row;
-  return { id: Number(row["id"]), created, status, conflict } as InsertedJob;
+  const status = row["status"] as JobState | null | undefined;
+  return {
+    id: Number(row["id"]),
+    created: status == null,
+    status: status ?? "queued",
+    conflict: row["conflict"] === true,
+  };
 }
