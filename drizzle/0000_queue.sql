@@ -65,6 +65,14 @@ CREATE TABLE "queue_controls" (
 	"paused_at" timestamp with time zone
 );
 --> statement-breakpoint
+CREATE TABLE "queue_schedules" (
+	"name" text PRIMARY KEY NOT NULL,
+	"last_due_at" timestamp with time zone NOT NULL,
+	"next_due_at" timestamp with time zone,
+	"last_job_id" bigint,
+	"paused_at" timestamp with time zone
+);
+--> statement-breakpoint
 CREATE INDEX "queue_jobs_ready_idx" ON "queue_jobs" USING btree ("queue","priority","available_at","id") WHERE finished_at is null and blockers = 0;--> statement-breakpoint
 CREATE INDEX "queue_jobs_outcome_idx" ON "queue_jobs" USING btree ("outcome","finished_at","id") WHERE finished_at is not null;--> statement-breakpoint
 CREATE UNIQUE INDEX "queue_jobs_name_key_unique" ON "queue_jobs" USING btree ("name","idempotency_key") WHERE idempotency_key is not null;--> statement-breakpoint

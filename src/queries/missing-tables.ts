@@ -27,7 +27,7 @@ function tablesMissing(tables: TableNames, cause: unknown): QueueError {
     : `Export what createQueueTables({ schema: "${tables.schema}", prefix: "${tables.prefix}" }) gives from the app's schema`;
   return new QueueError(
     "TABLES_MISSING",
-    `The tables ${tables.jobs}, ${tables.processedKeys}, ${tables.workers} and ${tables.controls} are not in this database, or of an older version. ${reexport}, run drizzle-kit generate and migrate, and see that db is connected to the right database.`,
+    `The tables ${tables.jobs}, ${tables.processedKeys}, ${tables.workers}, ${tables.controls} and ${tables.schedules} are not in this database, or of an older version. ${reexport}, run drizzle-kit generate and migrate, and see that db is connected to the right database.`,
     { cause },
   );
 }

@@ -7,6 +7,9 @@ export interface Template {
   bind(values: Readonly<Record<string, Value>>): Statement;
 }
 
+/** What stands in braces in a text. */
+type Place = "jobs" | "processedKeys" | "workers" | "controls" | "schedules" | "channel";
+
 /**
  * Prepares a statement's text: `{jobs}` becomes a table, `{channel}` the channel, `$floor` a numbered parameter.
  *
@@ -22,8 +25,8 @@ export function template(name: string, text: string, tables: TableNames): Templa
       return `$${parameters.indexOf(parameter) + 1}`;
     })
     .replaceAll(
-      /\{(jobs|processedKeys|workers|controls|channel)\}/g,
-      (_, place: "jobs" | "processedKeys" | "workers" | "controls" | "channel") => tables[place],
+      /\{(jobs|processedKeys|workers|controls|schedules|channel)\}/g,
+      (_, place: Place) => tables[place],
     );
   return {
     bind(values) {

@@ -2,6 +2,7 @@ import { pgSchema, pgTable } from "drizzle-orm/pg-core";
 import { defineControlsTable, type QueueControlsTable } from "./controls.js";
 import { defineJobsTable, type QueueJobsTable } from "./jobs.js";
 import { defineProcessedKeysTable, type QueueProcessedKeysTable } from "./processed-keys.js";
+import { defineSchedulesTable, type QueueSchedulesTable } from "./schedules.js";
 import { type TablePlace, tableNames } from "./table-names.js";
 import { defineWorkersTable, type QueueWorkersTable } from "./workers.js";
 
@@ -13,6 +14,7 @@ export interface QueueTables<Prefix extends string = string> {
   readonly queueProcessedKeys: QueueProcessedKeysTable<`${Prefix}processed_keys`>;
   readonly queueWorkers: QueueWorkersTable<`${Prefix}workers`>;
   readonly queueControls: QueueControlsTable<`${Prefix}controls`>;
+  readonly queueSchedules: QueueSchedulesTable<`${Prefix}schedules`>;
 }
 
 /**
@@ -24,7 +26,7 @@ export interface QueueTables<Prefix extends string = string> {
  * @throws {QueueError} `INVALID_OPTION` when an option is unknown, or a name is empty, too long,
  * or holds a NUL, a double quote or a backslash.
  * @example
- * export const { queueSchema, queueJobs, queueProcessedKeys, queueWorkers, queueControls } =
+ * export const { queueSchema, queueJobs, queueProcessedKeys, queueWorkers, queueControls, queueSchedules } =
  *   createQueueTables({ schema: "queue", prefix: "" });
  */
 export function createQueueTables<const Prefix extends string = "queue_">(
@@ -42,5 +44,6 @@ export function createQueueTables<const Prefix extends string = "queue_">(
     queueProcessedKeys: defineProcessedKeysTable(table, `${prefix}processed_keys`),
     queueWorkers: defineWorkersTable(table, `${prefix}workers`),
     queueControls: defineControlsTable(table, `${prefix}controls`),
+    queueSchedules: defineSchedulesTable(table, `${prefix}schedules`),
   };
 }

@@ -6,6 +6,7 @@ export type { JobOutcome, JobState } from "./job-states.js";
 export type { QueueJobsTable, StoredError } from "./jobs.js";
 export type { QueueProcessedKeysTable } from "./processed-keys.js";
 export { queueExtrasSql } from "./queue-extras-sql.js";
+export type { QueueSchedulesTable } from "./schedules.js";
 export type { TablePlace } from "./table-names.js";
 export type { QueueWorkersTable } from "./workers.js";
 
@@ -24,6 +25,9 @@ export const queueWorkers: QueueTables<"queue_">["queueWorkers"] = tables.queueW
 /** The controls table, `public.queue_controls`. */
 export const queueControls: QueueTables<"queue_">["queueControls"] = tables.queueControls;
 
+/** The schedules table, `public.queue_schedules`. */
+export const queueSchedules: QueueTables<"queue_">["queueSchedules"] = tables.queueSchedules;
+
 /** A row of the jobs table. */
 export type QueueJobRow = typeof queueJobs.$inferSelect;
 
@@ -35,3 +39,6 @@ export type QueueWorkerRow = typeof queueWorkers.$inferSelect;
 
 /** A row of the controls table. */
 export type QueueControlRow = typeof queueControls.$inferSelect;
+
+/** A row of the schedules table. */
+export type QueueScheduleRow = typeof queueSchedules.$inferSelect;

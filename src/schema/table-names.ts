@@ -18,6 +18,7 @@ export interface TableNames {
   readonly processedKeys: string;
   readonly workers: string;
   readonly controls: string;
+  readonly schedules: string;
   /** The NOTIFY channel of this set of tables: 30 bytes, whatever the names are. */
   readonly channel: string;
   /** The advisory lock of this set of tables' sweep, a 64-bit integer in decimal. */
@@ -52,6 +53,7 @@ export function tableNames(place: TablePlace = {}): TableNames {
     processedKeys: qualified("processed_keys"),
     workers: qualified("workers"),
     controls: qualified("controls"),
+    schedules: qualified("schedules"),
     channel: `drizzle_queue_${hash.toString(16).padStart(16, "0")}`,
     sweepLock: BigInt.asIntN(64, hash).toString(),
   });

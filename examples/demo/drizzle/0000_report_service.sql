@@ -102,6 +102,14 @@ CREATE TABLE "queue_controls" (
 ALTER TABLE "charts" ADD CONSTRAINT "charts_report_id_reports_id_fk" FOREIGN KEY ("report_id") REFERENCES "public"."reports"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "reports" ADD CONSTRAINT "reports_airport_airports_code_fk" FOREIGN KEY ("airport") REFERENCES "public"."airports"("code") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "reports" ADD CONSTRAINT "reports_job_id_queue_jobs_id_fk" FOREIGN KEY ("job_id") REFERENCES "public"."queue_jobs"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
+CREATE TABLE "queue_schedules" (
+	"name" text PRIMARY KEY NOT NULL,
+	"last_due_at" timestamp with time zone NOT NULL,
+	"next_due_at" timestamp with time zone,
+	"last_job_id" bigint,
+	"paused_at" timestamp with time zone
+);
+--> statement-breakpoint
 CREATE INDEX "flights_origin_idx" ON "flights" USING btree ("origin");--> statement-breakpoint
 CREATE INDEX "queue_jobs_ready_idx" ON "queue_jobs" USING btree ("queue","priority","available_at","id") WHERE finished_at is null and blockers = 0;--> statement-breakpoint
 CREATE INDEX "queue_jobs_outcome_idx" ON "queue_jobs" USING btree ("outcome","finished_at","id") WHERE finished_at is not null;--> statement-breakpoint
