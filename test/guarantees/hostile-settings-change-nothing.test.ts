@@ -134,7 +134,13 @@ describe("every job runs once, no statement errors and no connection is lost", (
 
   test("with tables and functions of the same names in a schema that is searched first", async () => {
     await database.pool.query("create schema lookalike");
-    for (const table of ["queue_jobs", "queue_processed_keys", "queue_workers", "queue_controls"]) {
+    for (const table of [
+      "queue_jobs",
+      "queue_processed_keys",
+      "queue_workers",
+      "queue_controls",
+      "queue_schedules",
+    ]) {
       await database.pool.query(`create table lookalike.${table} (id text)`);
     }
     for (const [signature, type] of LOOKALIKES) {

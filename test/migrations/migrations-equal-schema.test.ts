@@ -4,14 +4,20 @@ import { fileURLToPath } from "node:url";
 import { generateDrizzleJson, generateMigration, pushSchema } from "drizzle-kit/api";
 import { drizzle } from "drizzle-orm/node-postgres";
 import { getTableConfig, integer, pgTable } from "drizzle-orm/pg-core";
-import { queueControls, queueJobs, queueProcessedKeys, queueWorkers } from "drizzle-queue/schema";
+import {
+  queueControls,
+  queueJobs,
+  queueProcessedKeys,
+  queueSchedules,
+  queueWorkers,
+} from "drizzle-queue/schema";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import config from "../../drizzle.config.js";
 import { createDatabase, type TestDatabase } from "../support/database.js";
 import { columnNames } from "./catalog.js";
 import { NOTHING_TO_GENERATE, runNode } from "./fixture-app.js";
 
-const tables = { queueJobs, queueProcessedKeys, queueWorkers, queueControls };
+const tables = { queueJobs, queueProcessedKeys, queueWorkers, queueControls, queueSchedules };
 const projectFolder = fileURLToPath(new URL("../..", import.meta.url));
 const migrationsFolder = join(projectFolder, "drizzle");
 

@@ -4,6 +4,7 @@ import {
   queueControls,
   queueJobs,
   queueProcessedKeys,
+  queueSchedules,
   queueWorkers,
 } from "drizzle-queue/schema";
 import { describe, expectTypeOf, test } from "vitest";
@@ -11,6 +12,7 @@ import {
   plainControls,
   plainJobs,
   plainProcessedKeys,
+  plainSchedules,
   plainWorkers,
 } from "../migrations/fixtures/app/plain-tables.js";
 
@@ -36,6 +38,11 @@ describe("a table's rows and inserts are those of a table written by hand", () =
   test("controls", () => {
     expectTypeOf(queueControls.$inferSelect).toEqualTypeOf(plainControls.$inferSelect);
     expectTypeOf(queueControls.$inferInsert).toEqualTypeOf(plainControls.$inferInsert);
+  });
+
+  test("schedules", () => {
+    expectTypeOf(queueSchedules.$inferSelect).toEqualTypeOf(plainSchedules.$inferSelect);
+    expectTypeOf(queueSchedules.$inferInsert).toEqualTypeOf(plainSchedules.$inferInsert);
   });
 
   test("tables elsewhere", () => {

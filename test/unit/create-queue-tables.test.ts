@@ -6,6 +6,7 @@ import {
   queueExtrasSql,
   queueJobs,
   queueProcessedKeys,
+  queueSchedules,
   queueWorkers,
   type TablePlace,
 } from "drizzle-queue/schema";
@@ -15,6 +16,7 @@ import {
   plainControls,
   plainJobs,
   plainProcessedKeys,
+  plainSchedules,
   plainWorkers,
 } from "../migrations/fixtures/app/plain-tables.js";
 
@@ -37,13 +39,14 @@ describe("createQueueTables", () => {
   test("gives the exported tables by default", () => {
     const { queueSchema, ...tables } = createQueueTables();
     expect(queueSchema).toBeUndefined();
-    const exported = [queueJobs, queueProcessedKeys, queueWorkers, queueControls];
+    const exported = [queueJobs, queueProcessedKeys, queueWorkers, queueControls, queueSchedules];
     expect(Object.values(tables).flatMap(namesOf)).toEqual(exported.flatMap(namesOf));
     expect(exported.map((table) => getTableConfig(table).name)).toEqual([
       "queue_jobs",
       "queue_processed_keys",
       "queue_workers",
       "queue_controls",
+      "queue_schedules",
     ]);
   });
 
@@ -58,13 +61,20 @@ describe("createQueueTables", () => {
       queueProcessedKeys: keys,
       queueWorkers: workers,
       queueControls: controls,
+      queueSchedules: schedules,
     } = createQueueTables(place);
-    const qualified = [jobs, keys, workers, controls].map((table) => {
+    const qualified = [jobs, keys, workers, controls, schedules].map((table) => {
       const { schema = "public", name } = getTableConfig(table);
       return `"${schema}"."${name}"`;
     });
     const names = tableNames(place);
-    expect(qualified).toEqual([names.jobs, names.processedKeys, names.workers, names.controls]);
+    expect(qualified).toEqual([
+      names.jobs,
+      names.processedKeys,
+      names.workers,
+      names.controls,
+      names.schedules,
+    ]);
   });
 
   test("makes no name that PostgreSQL would cut, even with the longest prefix", () => {
@@ -111,6 +121,7 @@ describe("the declared types of the tables", () => {
     [queueProcessedKeys, plainProcessedKeys],
     [queueWorkers, plainWorkers],
     [queueControls, plainControls],
+    [queueSchedules, plainSchedules],
   ])("are those of the columns that are there", (table, plain) => {
     const shape = (of: PgTable) =>
       Object.fromEntries(

@@ -140,7 +140,7 @@ describe("tables in a schema with an odd name", () => {
     const { spy } = room;
     // Made as a migration would make them: the columns are those of the tables in public.
     await room.rows(`create schema "${place.schema}"`);
-    for (const table of ["jobs", "processed_keys", "workers", "controls"]) {
+    for (const table of ["jobs", "processed_keys", "workers", "controls", "schedules"]) {
       await room.rows(
         `create table "${place.schema}"."${place.prefix}${table}" (like public.queue_${table} including all)`,
       );

@@ -68,7 +68,7 @@ export async function openRoom(): Promise<Room> {
       (await pool.query<T>(text, values)).rows,
     async clear() {
       await pool.query(
-        "truncate queue_jobs, queue_processed_keys, queue_workers, queue_controls cascade",
+        "truncate queue_jobs, queue_processed_keys, queue_workers, queue_controls, queue_schedules cascade",
       );
       spy = createEventSpy();
     },

@@ -3,7 +3,13 @@ import { partsOf, type SqlPart } from "./sql-parts.js";
 /** Statement texts by the application that sent them, as they went over the wire. */
 export type SentStatements = ReadonlyMap<string, ReadonlySet<string>>;
 
-const TABLES = ["queue_jobs", "queue_processed_keys", "queue_workers", "queue_controls"];
+const TABLES = [
+  "queue_jobs",
+  "queue_processed_keys",
+  "queue_workers",
+  "queue_controls",
+  "queue_schedules",
+];
 
 /** Our statements among those that were sent: those that speak of our tables. */
 function ours(sent: SentStatements): { readonly application: string; readonly sql: string }[] {
