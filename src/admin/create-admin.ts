@@ -6,6 +6,11 @@ import { listJobs } from "../queries/list-jobs.js";
 import { type PauseAnswer, type PausedQueue, queueControls } from "../queries/queue-controls.js";
 import { type RequeueAnswer, requeueJobs } from "../queries/requeue-jobs.js";
 import { type RunNowAnswer, runJobsNow } from "../queries/run-jobs-now.js";
+import {
+  type PauseScheduleAnswer,
+  type StoredSchedule,
+  scheduleControls,
+} from "../queries/schedule-controls.js";
 import type { StoredJobDetails } from "../queries/stored-job.js";
 import {
   checkInteger,
@@ -26,7 +31,7 @@ import {
 } from "./job-pages.js";
 
 /**
- * What an operator may do with jobs.
+ * What an operator may do with jobs, queues and schedules.
  *
  * Each function takes the app's database, or a transaction: then what it writes is
  * committed with the rest of that. It can be taken out of the object and used alone.
@@ -135,6 +140,32 @@ export interface Admin<N extends string = string> {
 
   /** Tells which queues are paused, by name. */
   readonly listPausedQueues: (db: PgExecutor) => Promise<readonly PausedQueue[]>;
+
+  /**
+   * Keeps schedulers from enqueueing a schedule's occurrences until it is resumed, over any restart.
+   *
+   * From its commit on none is enqueued; jobs that are there run. A scheduler that is just enqueueing one is waited for,
+   * ten seconds at most, and so is another call for this schedule in a transaction that is still open.
+   *
+   * @throws {QueueError} `INVALID_OPTION` when `name` is no name of 1 to 128 bytes. Errors of the database pass through.
+   */
+  readonly pauseSchedule: (db: PgExecutor, name: string) => Promise<PauseScheduleAnswer>;
+
+  /**
+   * Ends the pause of a schedule. The occurrences that fell into it are not made up for.
+   *
+   * @returns Whether it was paused.
+   * @throws {QueueError} `INVALID_OPTION` when `name` is no name of 1 to 128 bytes. Errors of the database pass through.
+   */
+  readonly resumeSchedule: (db: PgExecutor, name: string) => Promise<boolean>;
+
+  /**
+   * Tells how far each schedule has come that a scheduler has ever seen, by name.
+   *
+   * Where `nextDueAt` lies well in the past and nothing is paused, either no scheduler runs, or the schedule
+   * is no longer in the code: its row may be deleted then.
+   */
+  readonly listSchedules: (db: PgExecutor) => Promise<readonly StoredSchedule[]>;
 }
 
 /** Of definitions only the queue is asked for. */
@@ -168,6 +199,7 @@ export function createAdmin<const M extends AnyJobs>(options: {
   const list = listJobs(tables);
   const count = countJobs(tables);
   const queues = queueControls(tables);
+  const schedules = scheduleControls(tables);
   const cancel = changesOf("cancel", cancelJobs(tables), tables);
   const requeue = changesOf("requeue", requeueJobs(tables), tables);
   const runNow = changesOf("runNow", runJobsNow(tables), tables);
@@ -203,6 +235,17 @@ export function createAdmin<const M extends AnyJobs>(options: {
     },
     async listPausedQueues(db) {
       return queues.list(executorOf("listPausedQueues", db, tables));
+    },
+    async pauseSchedule(db, name) {
+      checkText("pauseSchedule(): name", name);
+      return schedules.pause(executorOf("pauseSchedule", db, tables), name);
+    },
+    async resumeSchedule(db, name) {
+      checkText("resumeSchedule(): name", name);
+      return schedules.resume(executorOf("resumeSchedule", db, tables), name);
+    },
+    async listSchedules(db) {
+      return schedules.list(executorOf("listSchedules", db, tables));
     },
   });
 }

@@ -124,9 +124,10 @@ function jobOf(json: JobJson): StoredJob {
 /** The furthest a Date reaches, in milliseconds; PostgreSQL goes on, to infinity. */
 const MAX_DATE_MS = 8.64e15;
 
-const instant = (at: number | string): Date =>
+/** Reads milliseconds since 1970 as {@link TIMES} gives them. */
+export const instant = (at: number | string): Date =>
   new Date(Math.max(-MAX_DATE_MS, Math.min(Number(at), MAX_DATE_MS)));
 
-/** Reads milliseconds since 1970 as {@link TIMES} gives them. */
+/** The same of a time that may not be there. */
 export const instantOrNull = (at: number | string | null): Date | null =>
   at === null ? null : instant(at);

@@ -1,4 +1,5 @@
 import { PGlite } from "@electric-sql/pglite";
+import { sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/pglite";
 import { migrate } from "drizzle-orm/pglite/migrator";
 import { createQueue } from "drizzle-queue";
@@ -85,6 +86,23 @@ test.each(OPENED)(
       await admin.listJobs(db, { status: "queued", after: queued.next ?? undefined }),
     ).toMatchObject({ jobs: [] });
     expect(await admin.cancelMany(db, [])).toEqual([]);
+
+    expect(await admin.pauseSchedule(db, "nightly")).toBe("not_found");
+    expect(await admin.listSchedules(db)).toEqual([]);
+    await db.execute(
+      sql`insert into queue_schedules (name, last_due_at, next_due_at, last_job_id)
+        values ('nightly', '2030-01-01T08:00:00.123Z', 'infinity', 9007199254740991)`,
+    );
+    expect(await db.transaction((tx) => admin.pauseSchedule(tx, "nightly"))).toBe("paused");
+    const schedule = {
+      name: "nightly",
+      lastDueAt: at,
+      nextDueAt: new Date(8.64e15),
+      lastJobId: Number.MAX_SAFE_INTEGER,
+    };
+    expect(await admin.listSchedules(db)).toEqual([{ ...schedule, pausedAt: expect.any(Date) }]);
+    expect(await db.transaction((tx) => admin.resumeSchedule(tx, "nightly"))).toBe(true);
+    expect(await admin.listSchedules(db)).toEqual([{ ...schedule, pausedAt: null }]);
     await close();
   },
 );
@@ -96,9 +114,12 @@ test("speaks of the tables of its queue, whatever the session's search path", as
     alter table queue_jobs rename to jobs;
     alter table queue_workers rename to workers;
     alter table queue_controls rename to controls;
+    alter table queue_schedules rename to schedules;
     alter table jobs set schema "My $1 queue";
     alter table workers set schema "My $1 queue";
-    alter table controls set schema "My $1 queue"`);
+    alter table controls set schema "My $1 queue";
+    alter table schedules set schema "My $1 queue";
+    insert into "My $1 queue".schedules (name, last_due_at) values ('nightly', now())`);
   const place = { schema: "My $1 queue", prefix: "" };
   const placed = createAdmin({ queue: createQueue({ jobs: queue.jobs, tables: place }) });
   const [driver] = DRIVERS;
@@ -113,6 +134,9 @@ test("speaks of the tables of its queue, whatever the session's search path", as
   expect(await placed.requeue(app.db, job?.id ?? 0)).toBe("requeued");
   expect(await placed.cancel(app.db, job?.id ?? 0)).toBe("cancelled");
   expect(await placed.getJob(app.db, job?.id ?? 0)).toMatchObject({ status: "cancelled" });
+  expect(await placed.pauseSchedule(app.db, "nightly")).toBe("paused");
+  expect(await placed.resumeSchedule(app.db, "nightly")).toBe(true);
+  expect(await placed.listSchedules(app.db)).toMatchObject([{ name: "nightly", pausedAt: null }]);
   await app.close();
   await database.drop();
 });
@@ -126,6 +150,8 @@ test("say so where the tables are not there", async () => {
     () => admin.countJobs(app.db),
     () => admin.cancel(app.db, 1),
     () => app.db.transaction((tx) => admin.getJob(tx, 1)),
+    () => admin.pauseSchedule(app.db, "nightly"),
+    () => admin.listSchedules(app.db),
   ])
     await expect(call()).rejects.toMatchObject({ code: "TABLES_MISSING" });
   await app.close();

@@ -64,7 +64,7 @@ await untilHandled;
 await stop({ gracePeriodMs: 10_000 });
 
 export const admin = createAdmin({ queue });
-export const { cancel, requeue, listJobs, pauseQueue } = admin;
+export const { cancel, requeue, listJobs, pauseQueue, pauseSchedule, listSchedules } = admin;
 const operated = [await cancel(db, first.id), await db.transaction((tx) => requeue(tx, first.id))];
 export const pageOf = (after?: string): Promise<JobPage> =>
   admin.listJobs(db, { status: "failed", name: "greet", after });
