@@ -14,6 +14,12 @@ const rooms = {
     // Loaded only by the driver of an app whose database runs on it.
     npm: ["postgres"],
   },
+  scheduler: {
+    rooms: ["enqueue", "queries", "registry", "instrumentation"],
+    // Its transactions end and its pauses grow as those of a worker do.
+    files: ["schema/table-names", "worker/[a-z-]+", "worker/drivers/[a-z-]+"],
+    npm: ["croner"],
+  },
   testing: {
     rooms: ["enqueue", "queries", "registry", "worker", "instrumentation"],
     npm: [],

@@ -14,6 +14,7 @@ export type QueueErrorCode =
   | "UNSUPPORTED_DRIVER"
   | "TABLES_MISSING"
   | "WORKER_STATE"
+  | "SCHEDULER_STATE"
   | "TEST_TIMED_OUT";
 
 /** Every code an {@link AttemptError} can carry; docs/errors.md tells cause and remedy of each. */

@@ -18,6 +18,7 @@ export type {
   EventAttempt,
   EventError,
   EventJob,
+  EventOccurrence,
   Instrumentation,
   QueueEvent,
 } from "./instrumentation/instrumentation.js";

@@ -12,6 +12,14 @@ export interface EventAttempt extends EventJob {
   readonly leaseVersion: number;
 }
 
+/** The occurrence of a schedule that an event speaks of. */
+export interface EventOccurrence {
+  readonly schedule: string;
+  readonly jobName: string;
+  /** The time of the pattern. */
+  readonly dueAt: Date;
+}
+
 /** How an event describes an error: its class and text, cut to a fixed length. */
 export interface EventError {
   readonly name: string;
@@ -59,6 +67,27 @@ export type QueueEvent =
       readonly workerId: string;
       readonly queue: string;
     }
+  | (EventOccurrence & {
+      /** A scheduler has enqueued the job of an occurrence. */
+      readonly type: "schedule.enqueued";
+      readonly jobId: number;
+      /** False when a job had its idempotency key before: that one's id is told, and nothing was enqueued. */
+      readonly created: boolean;
+      /** Occurrences before it that nobody enqueued at their time, and that it stands for; counted up to 100. */
+      readonly missed: number;
+    })
+  | (EventOccurrence & {
+      /** An occurrence was left out: the job of the one before has not ended, or it is too late for it. */
+      readonly type: "schedule.skipped";
+      readonly reason: "overlap" | "late";
+      readonly missed: number;
+    })
+  | (EventOccurrence & {
+      /** The job of an occurrence could not be enqueued; it is tried again. */
+      readonly type: "schedule.errored";
+      readonly error: EventError;
+      readonly retryInMs: number;
+    })
   | (EventAttempt & { readonly type: "job.claimed"; readonly workerId: string })
   | (EventAttempt & {
       readonly type: "lease.expired";

@@ -18,9 +18,9 @@ export interface StoredSchedule {
 
 /**
  * What became of a schedule that was to be paused: `paused` it is · `unchanged` it was paused before ·
- * `not_found` no scheduler has seen one of this name.
+ * `missing` no scheduler has seen one of this name.
  */
-export type PauseScheduleAnswer = "paused" | "unchanged" | "not_found";
+export type PauseScheduleAnswer = "paused" | "unchanged" | "missing";
 
 const pauseText = `
   with found as (
@@ -77,7 +77,7 @@ export function scheduleControls(tables: TableNames): ScheduleControls {
   return {
     async pause(executor, name) {
       const [row] = await executor.run(pause.bind({ name }));
-      if (row === undefined) return "not_found";
+      if (row === undefined) return "missing";
       return row["changed"] === true ? "paused" : "unchanged";
     },
     async resume(executor, name) {

@@ -117,7 +117,7 @@ export function createWorker<
   const names = servedNames(queue.jobs, options.only);
   const settings = checkSettings(options, queue.jobs, names);
   const handlers = checkHandlers(queue.jobs, names, options.handlers);
-  const driver = driverOf(db);
+  const driver = driverOf("createWorker()", db);
   if (settings.throughPooler && !driver.hasOwnConnections)
     throw invalidOption(
       "createWorker(): throughPooler",

@@ -44,6 +44,9 @@ const LEVELS: Readonly<Record<QueueEvent["type"], Level>> = {
   "processed_keys.pruned": "info",
   "queue.paused": "info",
   "queue.resumed": "info",
+  "schedule.enqueued": "info",
+  "schedule.skipped": "warn",
+  "schedule.errored": "error",
   "worker.started": "info",
   "worker.stopped": "info",
 };

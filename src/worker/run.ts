@@ -1,4 +1,3 @@
-import { isQueueError } from "../errors.js";
 import { eventError, type QueueEvent } from "../instrumentation/instrumentation.js";
 import { checkTables } from "../queries/check-tables.js";
 import { guardJob } from "../queries/guard-job.js";
@@ -7,7 +6,6 @@ import { workerRow } from "../queries/register-worker.js";
 import { releaseStrays } from "../queries/release-strays.js";
 import { renewLeases } from "../queries/renew-leases.js";
 import { settleAndClaim } from "../queries/settle-and-claim.js";
-import { sqlState } from "../queries/sql-errors.js";
 import type { PgDatabase } from "../queries/transaction.js";
 import type { JobMap } from "../registry/job-definition.js";
 import type { TableNames } from "../schema/table-names.js";
@@ -20,6 +18,7 @@ import { type Connection, createConnection } from "./connection.js";
 import { watchAppPool } from "./drivers/app-pool.js";
 import type { Driver } from "./drivers/driver.js";
 import { transactOf } from "./drivers/transact.js";
+import { isFatal } from "./fatal-error.js";
 import { createHoldings } from "./holdings.js";
 import { createLeaseKeeper } from "./lease-keeper.js";
 import { createPausedQueues } from "./paused-queues.js";
@@ -246,11 +245,6 @@ export function createRun(options: RunOptions): Run {
       return stopReport;
     },
   };
-}
-
-/** What waiting would not mend: missing tables, or a role or database that the server refuses. */
-function isFatal(error: unknown): boolean {
-  return isQueueError(error) || /^(28|3D|42501)/.test(sqlState(error) ?? "");
 }
 
 /** The lease that most jobs have, and those that differ from it. */

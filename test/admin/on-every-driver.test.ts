@@ -87,7 +87,7 @@ test.each(OPENED)(
     ).toMatchObject({ jobs: [] });
     expect(await admin.cancelMany(db, [])).toEqual([]);
 
-    expect(await admin.pauseSchedule(db, "nightly")).toBe("not_found");
+    expect(await admin.pauseSchedule(db, "nightly")).toBe("missing");
     expect(await admin.listSchedules(db)).toEqual([]);
     await db.execute(
       sql`insert into queue_schedules (name, last_due_at, next_due_at, last_job_id)

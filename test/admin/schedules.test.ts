@@ -68,7 +68,7 @@ describe("pausing a schedule", () => {
     expect(paused).toEqual({ ...before, paused_at: expect.any(Date) });
     expect(await admin.pauseSchedule(room.db, "nightly")).toBe("unchanged");
     expect(await rowOf("nightly")).toEqual(paused);
-    expect(await admin.pauseSchedule(room.db, "nigthly")).toBe("not_found");
+    expect(await admin.pauseSchedule(room.db, "nigthly")).toBe("missing");
     expect(await rowOf("hourly")).toEqual(others);
   });
 
@@ -103,7 +103,7 @@ describe("pausing a schedule", () => {
   test.each([
     ["was paused meanwhile", "null", "update queue_schedules set paused_at = now()", "unchanged"],
     ["was resumed meanwhile", "now()", "update queue_schedules set paused_at = null", "paused"],
-    ["was deleted meanwhile", "null", "delete from queue_schedules", "not_found"],
+    ["was deleted meanwhile", "null", "delete from queue_schedules", "missing"],
   ])("of one that %s goes by what its row says in the end", async (_, pausedAt, text, answer) => {
     await insert("nightly", { pausedAt });
     const other = await lock(text);
@@ -112,7 +112,7 @@ describe("pausing a schedule", () => {
     await other.end("commit");
     expect(await answered).toBe(answer);
     expect(await room.rows("select from queue_schedules where paused_at is not null")).toHaveLength(
-      answer === "not_found" ? 0 : 1,
+      answer === "missing" ? 0 : 1,
     );
   });
 });

@@ -118,7 +118,11 @@ interface DocumentedEvent {
 
 /** Reads the members of QueueEvent: what each is added to, and the fields that it adds. */
 function eventsOfSource(): readonly DocumentedEvent[] {
-  const groups: Readonly<Record<string, string>> = { EventJob: "job", EventAttempt: "attempt" };
+  const groups: Readonly<Record<string, string>> = {
+    EventJob: "job",
+    EventAttempt: "attempt",
+    EventOccurrence: "occurrence",
+  };
   const found: DocumentedEvent[] = [];
   const read = (member: ts.TypeNode): void => {
     if (ts.isParenthesizedTypeNode(member)) return read(member.type);

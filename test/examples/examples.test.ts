@@ -51,6 +51,11 @@ Sent to Ben
 Sent to Ada
 After it: 0 due, 0 failed
 `,
+  schedules: `
+One copy has stopped.
+A job for each of 4 seconds: true
+The first second by hand: it has its job
+`,
   "idempotent-http": `
 Service: call 1, key INV-7: paid
 Attempt 1: the answer was lost

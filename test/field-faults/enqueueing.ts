@@ -128,11 +128,16 @@ export const ENQUEUEING: readonly FieldFault[] = [
     fault: "An option counts in one way of enqueueing and is forgotten in another.",
     outcome: "The same options make the same row in every way.",
     seen: ["riverqueue/river#121", "riverqueue/river#679", "timgit/pg-boss#861"],
-    tests: testsIn(
-      "queries/insert-jobs-ways.test.ts",
-      "the same options make the same row, whichever way a job is enqueued",
-    ),
-    reason: "Schedules, which add a way, come later.",
+    tests: [
+      ...testsIn(
+        "queries/insert-jobs-ways.test.ts",
+        "the same options make the same row, whichever way a job is enqueued",
+      ),
+      ...testsIn(
+        "scheduler/turns.test.ts",
+        "passes its options on, and names the job that had its key before",
+      ),
+    ],
   },
   {
     id: "D69",

@@ -71,7 +71,7 @@ export const LEASES: readonly FieldFault[] = [
       ),
     ],
     reason:
-      "The only lock is an advisory one that ends with its statement. Pruning is begun by every worker, on its own. Schedules come later, with the same question.",
+      "The only lock is an advisory one that ends with its statement. Pruning is begun by every worker, on its own.",
   },
   {
     id: "A10",

@@ -3,6 +3,7 @@ import { CONNECTIONS } from "./connections.js";
 import { ENQUEUEING } from "./enqueueing.js";
 import type { CoveringTest, FieldFault } from "./fault.js";
 import { LEASES } from "./leases.js";
+import { SCHEDULES } from "./schedules.js";
 
 /** The faults by section, in the order of the page. */
 export const SECTIONS: readonly (readonly [string, readonly FieldFault[]])[] = [
@@ -10,6 +11,7 @@ export const SECTIONS: readonly (readonly [string, readonly FieldFault[]])[] = [
   ["B. Connections, failover, server settings", CONNECTIONS],
   ["C. Claiming and waking", CLAIMING],
   ["D. Enqueueing", ENQUEUEING],
+  ["E. Schedules", SCHEDULES],
 ];
 
 /** Writes docs/field-faults.md. */

@@ -61,7 +61,7 @@ function openSession() {
   const pool = new pg.Pool({ connectionString: database.url });
   const connection = createConnection({
     role: "main",
-    driver: driverOf(drizzle(pool)),
+    driver: driverOf("test", drizzle(pool)),
     deadlineMs: 60_000,
     throughPooler: false,
     peer: undefined,

@@ -7,16 +7,16 @@ import { isPostgresJs, postgresJsDriver } from "./postgres-js.js";
 /**
  * Picks the driver by what a Drizzle database was made from.
  *
- * @throws {QueueError} `UNSUPPORTED_DRIVER` when no connection of its own can be made from it.
+ * @throws {QueueError} `UNSUPPORTED_DRIVER` when it is none of those that workers run on.
  */
-export function driverOf(db: object): Driver {
+export function driverOf(who: string, db: object): Driver {
   const client = (db as { readonly $client?: unknown }).$client;
   if (isPostgresJs(client)) return postgresJsDriver(client);
   if (isPGlite(client)) return pgliteDriver(client);
   if (isPgPool(client)) return nodePostgresDriver(client);
   throw new QueueError(
     "UNSUPPORTED_DRIVER",
-    `createWorker(): db must be a Drizzle database on a node-postgres Pool, a postgres.js instance or PGlite, so that the worker can open connections of its own; this one is on ${describe(client)}.`,
+    `${who}: db must be a Drizzle database on a node-postgres Pool, a postgres.js instance or PGlite; this one is on ${describe(client)}.`,
   );
 }
 

@@ -1,0 +1,3 @@
+/** Door "./scheduler": enqueueing jobs at recurring times. */
+export { createScheduler, type Scheduler, type SchedulerOptions } from "./create-scheduler.js";
+export type { Occurrence, ScheduledOptions, ScheduleOf, Schedules } from "./schedule-options.js";

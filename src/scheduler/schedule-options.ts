@@ -1,0 +1,152 @@
+import type { EnqueueOptions } from "../enqueue/enqueue-options.js";
+import { type Admission, prepareJob } from "../enqueue/prepare-job.js";
+import { QueueError } from "../errors.js";
+import type { JobMap, PayloadInput } from "../registry/job-definition.js";
+import {
+  checkNumber,
+  checkText,
+  invalidOption,
+  isObject,
+  refuseUnknownOptions,
+} from "../registry/option-checks.js";
+import { type Occurrences, occurrencesOf } from "./occurrences.js";
+
+/** One time at which a schedule is due. */
+export interface Occurrence {
+  /** The name of the schedule. */
+  readonly schedule: string;
+  /** The time of the pattern, whatever the time is by now. */
+  readonly dueAt: Date;
+}
+
+/** What can be said of a scheduled job beside its payload, as in `enqueue`. */
+export type ScheduledOptions = Omit<EnqueueOptions, "runAt" | "delayMs">;
+
+/** A job that is enqueued at each occurrence. */
+export interface ScheduleOf<M extends JobMap, N extends keyof M & string> {
+  /** The job's name in the registry. */
+  readonly job: N;
+  /**
+   * When: minute, hour, day of the month, month, day of the week, such as `"30 2 * * 1-5"`; with a sixth field
+   * in front, seconds; or `@daily` and its like. Where both days are given, either will do.
+   */
+  readonly cron: string;
+  /** The zone that `cron` is read in, such as `"Europe/Berlin"`. @default "UTC" */
+  readonly timeZone?: string | undefined;
+  /**
+   * The payload, or what gives it for an occurrence. Called at construction too, so that a mistake
+   * shows then; it must do nothing else.
+   */
+  readonly payload: PayloadInput<M[N]> | ((occurrence: Occurrence) => PayloadInput<M[N]>);
+  /** @default what the job's definition says */
+  readonly options?: ScheduledOptions | undefined;
+  /** Whether an occurrence is skipped while the job of the one before has not ended. @default "allow" */
+  readonly overlap?: "allow" | "skip" | undefined;
+  /**
+   * How late an occurrence is still enqueued, in milliseconds, 1,000 or more, where no scheduler ran at its time.
+   * Of several missed ones only the latest is. @default however late
+   */
+  readonly maxLateMs?: number | undefined;
+}
+
+/** The schedules of an app, by name: 1 to 128 bytes, and for good, since the name's row tells how far it has come. */
+export type Schedules<M extends JobMap> = Readonly<
+  Record<string, { [N in keyof M & string]: ScheduleOf<M, N> }[keyof M & string]>
+>;
+
+/** A schedule, checked and complete. */
+export interface CheckedSchedule {
+  readonly name: string;
+  readonly job: string;
+  readonly occurrences: Occurrences;
+  readonly payloadAt: (dueMs: number) => unknown;
+  readonly options: ScheduledOptions;
+  readonly skipsOverlap: boolean;
+  readonly maxLateMs: number;
+}
+
+type Given = ScheduleOf<JobMap, string>;
+
+const OPTIONS = ["job", "cron", "timeZone", "payload", "options", "overlap", "maxLateMs"] as const;
+
+const NOT_HERE = new Map(
+  ["runAt", "delayMs"].map((option) => [option, "A scheduled job is due at its occurrence."]),
+);
+const ENQUEUE_OPTIONS = ["priority", "idempotencyKey", "maxAttempts", "queue"] as const;
+
+/** Keys that differ from day to day, or from month to month, do within this time. */
+const YEAR_MS = 366 * 86_400_000;
+
+/**
+ * Checks the schedules of an app, and tries each of them.
+ *
+ * @throws {QueueError} `INVALID_OPTION`, `UNKNOWN_JOB` or `INVALID_PAYLOAD`; what an app's function throws passes through.
+ */
+export function checkSchedules(
+  admission: Admission,
+  schedules: unknown,
+): readonly CheckedSchedule[] {
+  if (!isObject(schedules) || Object.keys(schedules).length === 0)
+    throw invalidOption(
+      "createScheduler(): schedules",
+      "an object with a schedule or more",
+      schedules,
+    );
+  return Object.entries(schedules).map(([name, given]) => {
+    checkText("createScheduler(): a schedule's name", name);
+    const schedule = checkSchedule(name, given as Given);
+    tryOut(admission, schedule);
+    return schedule;
+  });
+}
+
+function checkSchedule(name: string, given: Given): CheckedSchedule {
+  const where = `schedules.${name}`;
+  refuseUnknownOptions(where, given, OPTIONS, NOT_HERE);
+  const {
+    job,
+    cron,
+    timeZone = "UTC",
+    payload,
+    options = {},
+    overlap = "allow",
+    maxLateMs,
+  } = given;
+  refuseUnknownOptions(`${where}.options`, options, ENQUEUE_OPTIONS, NOT_HERE);
+  if (overlap !== "allow" && overlap !== "skip")
+    throw invalidOption(`${where}.overlap`, '"allow" or "skip"', overlap);
+  if (maxLateMs !== undefined)
+    checkNumber(`${where}.maxLateMs`, maxLateMs, 1_000, Number.MAX_SAFE_INTEGER);
+  return {
+    name,
+    job,
+    occurrences: occurrencesOf(where, cron, timeZone),
+    payloadAt: (dueMs) =>
+      typeof payload === "function"
+        ? (payload as (occurrence: Occurrence) => unknown)({
+            schedule: name,
+            dueAt: new Date(dueMs),
+          })
+        : payload,
+    options,
+    skipsOverlap: overlap === "skip",
+    maxLateMs: maxLateMs ?? Number.POSITIVE_INFINITY,
+  };
+}
+
+/** What would be enqueued next must be valid, and not be the same job as in a year. */
+function tryOut(admission: Admission, schedule: CheckedSchedule): void {
+  const { name, job, occurrences, payloadAt, options } = schedule;
+  const keyAt = (dueMs: number | undefined): string | null =>
+    dueMs === undefined
+      ? null
+      : prepareJob(admission, job, payloadAt(dueMs), options).idempotencyKey;
+  const first = occurrences.nextAfter(Date.now());
+  const key = keyAt(first);
+  if (first === undefined || key === null) return;
+  if (key === keyAt(occurrences.nextAfter(first + YEAR_MS)))
+    throw new QueueError(
+      "INVALID_OPTION",
+      `schedules.${name}: its idempotency key is the same at each occurrence, so only the first would become a job. Let the payload, or the key that job "${job}" derives from it, depend on dueAt, or set options.idempotencyKey to null.`,
+    );
+}
