@@ -7,9 +7,6 @@ export interface Template {
   bind(values: Readonly<Record<string, Value>>): Statement;
 }
 
-/** What stands in braces in a text. */
-type Place = "jobs" | "processedKeys" | "workers" | "controls" | "schedules" | "channel";
-
 /**
  * Prepares a statement's text: `{jobs}` becomes a table, `{channel}` the channel, `$floor` a numbered parameter.
  *
@@ -24,10 +21,7 @@ export function template(name: string, text: string, tables: TableNames): Templa
       if (!parameters.includes(parameter)) parameters.push(parameter);
       return `$${parameters.indexOf(parameter) + 1}`;
     })
-    .replaceAll(
-      /\{(jobs|processedKeys|workers|controls|schedules|channel)\}/g,
-      (_, place: Place) => tables[place],
-    );
+    .replaceAll(/\{(\w+)\}/g, (_, place: keyof TableNames) => tables[place]);
   return {
     bind(values) {
       const bound = parameters.map((parameter) => {

@@ -42,7 +42,7 @@ export const SCHEDULES: readonly FieldFault[] = [
     fault: "After an outage all that was missed is enqueued at once.",
     outcome:
       "The latest occurrence that was missed becomes a job, and the event tells how many were.",
-    seen: ["celery/celery#4522"],
+    seen: ["Jako/CronManager#67", "NousResearch/hermes-agent#106255"],
     tests: testsIn(
       "scheduler/turns.test.ts",
       "makes up for what it missed by one job, that of the latest occurrence",
