@@ -34,6 +34,7 @@ const inMs = (time: string): string => `round(date_part('epoch', ${time}) * 1000
 const instantOf = (ms: string): string =>
   `'epoch'::timestamptz + ${ms}::bigint * interval '1 millisecond'`;
 
+/** Columns of one word: a driver of the app may rename others. */
 const lookText = `
   with begun as (
     insert into {schedules} (name, last_due_at)
@@ -48,9 +49,9 @@ const lookText = `
     select name, last_due_at, next_due_at, paused_at from {schedules} where name = any($names::text::text[])
     union all select name, last_due_at, next_due_at, paused_at from begun
   )
-  select name, ${inMs(lastDueAt)} as last_due_ms,
-    case when next_due_at is not null then ${inMs(whole("next_due_at"))} end as next_due_ms,
-    paused_at is not null as is_paused, ${inMs("statement_timestamp()")} as now_ms
+  select name, ${inMs(lastDueAt)} as last,
+    case when next_due_at is not null then ${inMs(whole("next_due_at"))} end as next,
+    paused_at is not null as paused, ${inMs("statement_timestamp()")} as now
   from (select) as clock left join schedule on true`;
 
 const noteText = `
@@ -62,7 +63,7 @@ const noteText = `
   )`;
 
 const takeText = `
-  select exists (select from {jobs} where id = schedule.last_job_id and finished_at is null) as is_open
+  select exists (select from {jobs} where id = schedule.last_job_id and finished_at is null) as open
   from {schedules} as schedule
   where name = $name::text and ${lastDueAt} = ${instantOf("$last_ms")} and paused_at is null
     -- By the database's clock, whatever a scheduler believes.
@@ -113,14 +114,14 @@ export function scheduleTurns(tables: TableNames): ScheduleTurns {
     async look(executor, names) {
       const rows = await executor.run(look.bind({ names: textList(names) }));
       return {
-        nowMs: Number(rows[0]?.["now_ms"]),
+        nowMs: Number(rows[0]?.["now"]),
         schedules: rows
           .filter((row) => row["name"] !== null)
           .map((row) => ({
             name: String(row["name"]),
-            lastDueMs: Number(row["last_due_ms"]),
-            nextDueMs: row["next_due_ms"] === null ? null : Number(row["next_due_ms"]),
-            isPaused: row["is_paused"] === true,
+            lastDueMs: Number(row["last"]),
+            nextDueMs: row["next"] === null ? null : Number(row["next"]),
+            isPaused: row["paused"] === true,
           })),
       };
     },
@@ -129,7 +130,7 @@ export function scheduleTurns(tables: TableNames): ScheduleTurns {
     },
     async take(executor, { name, lastDueMs, dueMs }) {
       const [row] = await executor.run(take.bind({ name, last_ms: lastDueMs, due_ms: dueMs }));
-      return row === undefined ? undefined : { isOpen: row["is_open"] === true };
+      return row === undefined ? undefined : { isOpen: row["open"] === true };
     },
     async moveOn(executor, { name, dueMs, nextDueMs, jobId }) {
       await executor.run(move.bind({ name, due_ms: dueMs, next_ms: nextDueMs, job_id: jobId }));

@@ -1,3 +1,9 @@
 /** Door "./scheduler": enqueueing jobs at recurring times. */
 export { createScheduler, type Scheduler, type SchedulerOptions } from "./create-scheduler.js";
-export type { Occurrence, ScheduledOptions, ScheduleOf, Schedules } from "./schedule-options.js";
+export type {
+  Occurrence,
+  ScheduledOptions,
+  ScheduleOf,
+  ScheduleSettings,
+  Schedules,
+} from "./schedule-options.js";

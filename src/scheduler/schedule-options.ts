@@ -22,8 +22,29 @@ export interface Occurrence {
 /** What can be said of a scheduled job beside its payload, as in `enqueue`. */
 export type ScheduledOptions = Omit<EnqueueOptions, "runAt" | "delayMs">;
 
+/** What gives a schedule's payload: the payload itself, or a function of the occurrence. */
+type PayloadSource<I> = I | ((occurrence: Occurrence) => I);
+
+/** Left out where the job takes none. */
+type SchedulePayload<I> = undefined extends I
+  ? {
+      /** The job takes none. */
+      readonly payload?: PayloadSource<I>;
+    }
+  : {
+      /**
+       * The payload, or what gives it for an occurrence. Called when the scheduler is created too, so that a
+       * mistake shows then; it must do nothing else.
+       */
+      readonly payload: PayloadSource<I>;
+    };
+
 /** A job that is enqueued at each occurrence. */
-export interface ScheduleOf<M extends JobMap, N extends keyof M & string> {
+export type ScheduleOf<M extends JobMap, N extends keyof M & string> = ScheduleSettings<N> &
+  SchedulePayload<PayloadInput<M[N]>>;
+
+/** When a job is enqueued, and how. */
+export interface ScheduleSettings<N extends string> {
   /** The job's name in the registry. */
   readonly job: N;
   /**
@@ -33,11 +54,6 @@ export interface ScheduleOf<M extends JobMap, N extends keyof M & string> {
   readonly cron: string;
   /** The zone that `cron` is read in, such as `"Europe/Berlin"`. @default "UTC" */
   readonly timeZone?: string | undefined;
-  /**
-   * The payload, or what gives it for an occurrence. Called at construction too, so that a mistake
-   * shows then; it must do nothing else.
-   */
-  readonly payload: PayloadInput<M[N]> | ((occurrence: Occurrence) => PayloadInput<M[N]>);
   /** @default what the job's definition says */
   readonly options?: ScheduledOptions | undefined;
   /** Whether an occurrence is skipped while the job of the one before has not ended. @default "allow" */
@@ -65,7 +81,7 @@ export interface CheckedSchedule {
   readonly maxLateMs: number;
 }
 
-type Given = ScheduleOf<JobMap, string>;
+type Given = ScheduleSettings<string> & { readonly payload?: unknown };
 
 const OPTIONS = ["job", "cron", "timeZone", "payload", "options", "overlap", "maxLateMs"] as const;
 

@@ -1,36 +1,12 @@
-import { PGlite } from "@electric-sql/pglite";
 import { sql } from "drizzle-orm";
-import { drizzle } from "drizzle-orm/pglite";
-import { migrate } from "drizzle-orm/pglite/migrator";
 import { createQueue } from "drizzle-queue";
 import { createAdmin } from "drizzle-queue/admin";
 import { expect, test } from "vitest";
 import { createDatabase, createEmptyDatabase } from "../support/database.js";
-import { type AppDatabase, DRIVERS } from "../worker/drivers.js";
+import { DATABASES, DRIVERS } from "../worker/drivers.js";
 import { admin, queue } from "./fixture.js";
 
-/** A database of its own on every driver. */
-const OPENED = [
-  ...DRIVERS.map(({ driver, open }) => ({
-    driver: driver as string,
-    async open(): Promise<AppDatabase> {
-      const database = await createDatabase();
-      const app = open(database.url);
-      return { db: app.db, close: () => app.close().then(database.drop) };
-    },
-  })),
-  {
-    driver: "PGlite",
-    async open(): Promise<AppDatabase> {
-      const client = new PGlite();
-      const db = drizzle(client);
-      await migrate(db, { migrationsFolder: "drizzle" });
-      return { db: db as unknown as AppDatabase["db"], close: () => client.close() };
-    },
-  },
-];
-
-test.each(OPENED)(
+test.each(DATABASES)(
   "on $driver each function does its work, in and out of a transaction",
   {
     timeout: 60_000,

@@ -10,6 +10,7 @@ const jobs = defineJobs({
     payload: z.object({ day: z.string(), format: z.enum(["pdf", "csv"]).default("pdf") }),
   }),
   sweep: defineJob({ payload: z.object({}) }),
+  tick: defineJob({ payload: z.void() }),
 });
 const queue = createQueue({ jobs });
 const db = drizzle(new pg.Pool());
@@ -30,6 +31,7 @@ describe("createScheduler", () => {
             return { day: occurrence.dueAt.toISOString(), format: "csv" };
           },
         },
+        tick: { job: "tick", cron },
         sweep: { job: "sweep", cron, payload: {}, options: { priority: 1 }, overlap: "skip" },
       },
     });

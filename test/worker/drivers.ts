@@ -1,7 +1,11 @@
+import { PGlite } from "@electric-sql/pglite";
 import { drizzle as drizzleNodePostgres } from "drizzle-orm/node-postgres";
+import { drizzle as drizzlePglite } from "drizzle-orm/pglite";
+import { migrate as migratePglite } from "drizzle-orm/pglite/migrator";
 import { drizzle as drizzlePostgresJs } from "drizzle-orm/postgres-js";
 import pg from "pg";
 import postgres from "postgres";
+import { createDatabase } from "../support/database.js";
 
 /** An app's Drizzle database on one of the drivers, with a pool of its own. */
 export interface AppDatabase {
@@ -45,6 +49,27 @@ export const DRIVERS: readonly DriverUnderTest[] = [
       const db = drizzlePostgresJs(client) as unknown as AppDatabase["db"];
       // Without a timeout it waits for ever for a transaction whose connection was lost.
       return { db, close: () => client.end({ timeout: 1 }) };
+    },
+  },
+];
+
+/** A database of its own on every driver. */
+export const DATABASES = [
+  ...DRIVERS.map(({ driver, open }) => ({
+    driver: driver as string,
+    async open(): Promise<AppDatabase> {
+      const database = await createDatabase();
+      const app = open(database.url);
+      return { db: app.db, close: () => app.close().then(database.drop) };
+    },
+  })),
+  {
+    driver: "PGlite",
+    async open(): Promise<AppDatabase> {
+      const client = new PGlite();
+      const db = drizzlePglite(client);
+      await migratePglite(db, { migrationsFolder: "drizzle" });
+      return { db: db as unknown as AppDatabase["db"], close: () => client.close() };
     },
   },
 ];
