@@ -1,12 +1,14 @@
 import { eventError, type QueueEvent } from "../instrumentation/instrumentation.js";
-import type { ScheduleProgress } from "../queries/schedule-turns.js";
+import type { ScheduleProgress, ScheduleTurns } from "../queries/schedule-turns.js";
 import { createAlarm } from "../worker/alarm.js";
 import { jittered, monotonicMs } from "../worker/clock.js";
+import { withDeadline } from "../worker/deadline.js";
 import { isFatal } from "../worker/fatal-error.js";
 import { createRetryPause, type RetryPause } from "../worker/retry-pause.js";
 import type { CheckedSchedule } from "./schedule-options.js";
 import {
   inBoundedTransaction,
+  TRANSACTION_LIMIT_MS,
   type Turn,
   type TurnEnd,
   type TurnOptions,
@@ -21,7 +23,7 @@ export interface ScheduleLoop {
    * @throws What that first look was refused with, where another one would be too; then nothing goes on.
    */
   start(): Promise<void>;
-  /** Takes no further turn, and waits for the one under way. */
+  /** Takes no further turn, and waits for the one under way, but not for a connection that the pool never gives. */
   stop(): Promise<void>;
 }
 
@@ -44,7 +46,12 @@ interface Line {
 
 /** Creates the loop of one scheduler. */
 export function createScheduleLoop(options: ScheduleLoopOptions): ScheduleLoop {
-  const { turns, emit } = options;
+  const { emit } = options;
+  const turns: ScheduleTurns = {
+    ...options.turns,
+    // The pool may give a connection long after the stop.
+    take: async (executor, turn) => (isStopped ? undefined : options.turns.take(executor, turn)),
+  };
   const lines = options.schedules.map<Line>((schedule) => ({
     schedule,
     pause: createRetryPause(PAUSE),
@@ -74,7 +81,7 @@ export function createScheduleLoop(options: ScheduleLoopOptions): ScheduleLoop {
   const take = async (line: Line, turn: Turn, missed: number): Promise<number> => {
     const { schedule, dueMs } = turn;
     try {
-      const end = await takeTurn(options, turn);
+      const end = await takeTurn({ ...options, turns }, turn);
       line.pause.succeeded();
       if (end === undefined) return jittered(TAKEN_MS);
       emit?.(eventOf(schedule, dueMs, end, missed));
@@ -161,7 +168,8 @@ export function createScheduleLoop(options: ScheduleLoopOptions): ScheduleLoop {
     async stop() {
       isStopped = true;
       alarm.ring();
-      await running?.catch(() => undefined);
+      if (running === undefined) return;
+      await withDeadline(TRANSACTION_LIMIT_MS, "stop", running).catch(() => undefined);
     },
   };
 }

@@ -82,6 +82,26 @@ describe("a scheduler", () => {
     await proxy.close();
   });
 
+  test("stops in time where the pool has no connection left for it, and takes no turn afterwards", {
+    timeout: 60_000,
+  }, async () => {
+    const pool = new pg.Pool({ connectionString: room.database.url, max: 1 });
+    const scheduler = createScheduler({ queue, db: drizzle(pool), schedules: tick });
+    await scheduler.start();
+    await waitUntil("it runs", hasMoreThan(0));
+    const taken = await pool.connect();
+    const before = await room.jobs();
+    await new Promise((done) => setTimeout(done, 1_500));
+    const beganMs = performance.now();
+    await scheduler.stop();
+    expect(performance.now() - beganMs).toBeLessThan(12_000);
+    taken.release();
+    // It ends the pool only when whoever waited has had a connection.
+    await pool.query("select 1");
+    await pool.end();
+    expect(await room.jobs()).toEqual(before);
+  });
+
   test.each([
     ["before it moves on", "last_job_id = coalesce", "drop"],
     ["before its commit", "commit", "drop"],
