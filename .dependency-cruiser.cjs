@@ -17,7 +17,11 @@ const rooms = {
   scheduler: {
     rooms: ["enqueue", "queries", "registry", "instrumentation"],
     // Its transactions end and its pauses grow as those of a worker do.
-    files: ["schema/table-names", "worker/[a-z-]+", "worker/drivers/[a-z-]+"],
+    files: [
+      "schema/table-names",
+      "worker/(alarm|clock|deadline|fatal-error|retry-pause)",
+      "worker/drivers/(app-pool|driver-of|transact)",
+    ],
     npm: ["croner"],
   },
   testing: {

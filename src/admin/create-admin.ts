@@ -8,6 +8,7 @@ import { type RequeueAnswer, requeueJobs } from "../queries/requeue-jobs.js";
 import { type RunNowAnswer, runJobsNow } from "../queries/run-jobs-now.js";
 import {
   type PauseScheduleAnswer,
+  type ResumeScheduleAnswer,
   type StoredSchedule,
   scheduleControls,
 } from "../queries/schedule-controls.js";
@@ -154,10 +155,9 @@ export interface Admin<N extends string = string> {
   /**
    * Ends the pause of a schedule. The occurrences that fell into it are not made up for.
    *
-   * @returns Whether it was paused.
    * @throws {QueueError} `INVALID_OPTION` when `name` is no name of 1 to 128 bytes. Errors of the database pass through.
    */
-  readonly resumeSchedule: (db: PgExecutor, name: string) => Promise<boolean>;
+  readonly resumeSchedule: (db: PgExecutor, name: string) => Promise<ResumeScheduleAnswer>;
 
   /**
    * Tells how far each schedule has come that a scheduler has ever seen, by name.

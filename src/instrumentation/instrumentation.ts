@@ -67,6 +67,12 @@ export type QueueEvent =
       readonly workerId: string;
       readonly queue: string;
     }
+  | {
+      readonly type: "scheduler.started";
+      /** The names of its schedules. */
+      readonly schedules: readonly string[];
+    }
+  | { readonly type: "scheduler.stopped" }
   | (EventOccurrence & {
       /** A scheduler has enqueued the job of an occurrence. */
       readonly type: "schedule.enqueued";

@@ -6,7 +6,7 @@ import { template } from "./template.js";
 /** How far a schedule has come, as its row tells. */
 export interface StoredSchedule {
   readonly name: string;
-  /** Up to this time all occurrences are enqueued or skipped. */
+  /** Up to this time all occurrences are enqueued or skipped; of a schedule that has not run yet, when it was first seen or resumed. */
   readonly lastDueAt: Date;
   /** The occurrence after that, as the last scheduler that looked has it; null: there is none, or none has looked yet. */
   readonly nextDueAt: Date | null;
@@ -22,23 +22,29 @@ export interface StoredSchedule {
  */
 export type PauseScheduleAnswer = "paused" | "unchanged" | "missing";
 
-const pauseText = `
+/** What became of one that was to be resumed: `resumed` it is · `unchanged` it was not paused · `missing` as above. */
+export type ResumeScheduleAnswer = "resumed" | "unchanged" | "missing";
+
+/** Changes a schedule that is paused, or that is not; tells both from one that is not there. */
+const changeText = (isPaused: boolean, change: string): string => `
   with found as (
     -- Locked first: what is decided on is what the row says then, not what it said when this began.
-    select name, paused_at is null as is_open from {schedules} where name = $name::text for no key update
-  ), paused as (
-    update {schedules} as schedule set paused_at = statement_timestamp()
-    from found where schedule.name = found.name and found.is_open
+    select name, paused_at is not null as is_paused from {schedules} where name = $name::text for no key update
+  ), changed as (
+    update {schedules} as schedule set ${change}
+    from found where schedule.name = found.name and found.is_paused = ${isPaused}
     returning schedule.name
   )
-  select exists (select from paused) as changed from found`;
+  select exists (select from changed) as changed from found`;
 
-const resumeText = `
-  update {schedules}
-  -- What fell into the pause is passed over. A time ahead of the clock stays: what is enqueued once is not again.
-  set paused_at = null, last_due_at = greatest(last_due_at, date_trunc('milliseconds', statement_timestamp()))
-  where name = $name::text and paused_at is not null
-  returning true as changed`;
+const pauseText = changeText(false, "paused_at = statement_timestamp()");
+
+/** What fell into the pause is passed over. A time ahead of the clock stays: what is enqueued once is not again. */
+const resumeText = changeText(
+  true,
+  `paused_at = null, next_due_at = null,
+    last_due_at = greatest(last_due_at, date_trunc('milliseconds', statement_timestamp()))`,
+);
 
 const inMs = (column: string): string => `date_part('epoch', ${column}) * 1000 as ${column}`;
 
@@ -60,12 +66,8 @@ interface ScheduleJson {
 export interface ScheduleControls {
   /** Keeps every scheduler, from the caller's commit on, from enqueueing an occurrence of it. */
   pause(executor: Executor, name: string): Promise<PauseScheduleAnswer>;
-  /**
-   * Lets its occurrences be enqueued again, from now on.
-   *
-   * @returns Whether it was paused.
-   */
-  resume(executor: Executor, name: string): Promise<boolean>;
+  /** Lets its occurrences be enqueued again, from now on. */
+  resume(executor: Executor, name: string): Promise<ResumeScheduleAnswer>;
   list(executor: Executor): Promise<readonly StoredSchedule[]>;
 }
 
@@ -81,7 +83,9 @@ export function scheduleControls(tables: TableNames): ScheduleControls {
       return row["changed"] === true ? "paused" : "unchanged";
     },
     async resume(executor, name) {
-      return (await executor.run(resume.bind({ name }))).length > 0;
+      const [row] = await executor.run(resume.bind({ name }));
+      if (row === undefined) return "missing";
+      return row["changed"] === true ? "resumed" : "unchanged";
     },
     async list(executor) {
       return (await executor.run(list.bind({}))).map(readSchedule);

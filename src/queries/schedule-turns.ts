@@ -63,7 +63,9 @@ const noteText = `
   )`;
 
 const takeText = `
-  select exists (select from {jobs} where id = schedule.last_job_id and finished_at is null) as open
+  select exists (select from {jobs} where id = schedule.last_job_id and finished_at is null) as open,
+    -- An enqueue may wait for another transaction that has the same key: the other schedules wait behind it.
+    set_config('lock_timeout', '1s', true) as waits
   from {schedules} as schedule
   where name = $name::text and ${lastDueAt} = ${instantOf("$last_ms")} and paused_at is null
     -- By the database's clock, whatever a scheduler believes.
@@ -82,7 +84,8 @@ export interface ScheduleTurns {
   /** Writes when a schedule is due next. */
   noteNext(executor: Executor, name: string, nextDueMs: number | null): Promise<void>;
   /**
-   * Takes a turn: locks the schedule's row until the end of the transaction.
+   * Takes a turn: locks the schedule's row until the end of the transaction, in which nothing waits
+   * for a lock for longer than a second from then on.
    *
    * @returns Whether the job of the turn before has not ended yet; undefined when the turn
    *   is somebody else's, has been, is paused, or has not come.

@@ -21,7 +21,8 @@ export function template(name: string, text: string, tables: TableNames): Templa
       if (!parameters.includes(parameter)) parameters.push(parameter);
       return `$${parameters.indexOf(parameter) + 1}`;
     })
-    .replaceAll(/\{(\w+)\}/g, (_, place: keyof TableNames) => tables[place]);
+    // Whatever else has braces is SQL's.
+    .replaceAll(/\{(\w+)\}/g, (whole, place: keyof TableNames) => tables[place] ?? whole);
   return {
     bind(values) {
       const bound = parameters.map((parameter) => {

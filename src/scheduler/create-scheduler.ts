@@ -16,8 +16,7 @@ import { watchAppPool } from "../worker/drivers/app-pool.js";
 import { driverOf } from "../worker/drivers/driver-of.js";
 import { transactOf } from "../worker/drivers/transact.js";
 import { createScheduleLoop, type ScheduleLoop } from "./schedule-loop.js";
-import type { ScheduledOptions } from "./schedule-options.js";
-import { checkSchedules, type Schedules } from "./schedule-options.js";
+import { checkSchedules, type OccurrenceOptions, type Schedules } from "./schedule-options.js";
 
 /** What a scheduler needs of a queue; `createQueue` makes it. */
 export interface SchedulerQueue<M extends JobMap> {
@@ -29,7 +28,7 @@ export interface SchedulerQueue<M extends JobMap> {
     tx: never,
     name: never,
     payload: never,
-    options?: ScheduledOptions,
+    options?: OccurrenceOptions,
   ) => Promise<Enqueued>;
 }
 
@@ -74,7 +73,7 @@ const OPTIONS = ["queue", "db", "schedules", "instrumentation"] as const;
  * enqueued by one of them, once, in the transaction that moves its schedule on.
  *
  * @throws {QueueError} `INVALID_OPTION`, `UNKNOWN_JOB`, `INVALID_PAYLOAD` or `UNSUPPORTED_DRIVER`, naming the
- *   option. Each schedule's payload is tried with its next occurrence.
+ *   schedule: each is tried with its next occurrence. What a payload function throws passes through.
  * @example
  * const scheduler = createScheduler({
  *   queue,
@@ -109,6 +108,7 @@ export function createScheduler<const M extends JobMap>(options: SchedulerOption
     if (loop !== stopping) return;
     loop = undefined;
     unwatch();
+    if (stopping !== undefined) emit?.({ type: "scheduler.stopped" });
   };
 
   return Object.freeze({
@@ -130,6 +130,7 @@ export function createScheduler<const M extends JobMap>(options: SchedulerOption
       });
       try {
         await loop.start();
+        emit?.({ type: "scheduler.started", schedules: schedules.map(({ name }) => name) });
       } catch (error) {
         await stop();
         throw error;

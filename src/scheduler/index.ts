@@ -2,7 +2,7 @@
 export { createScheduler, type Scheduler, type SchedulerOptions } from "./create-scheduler.js";
 export type {
   Occurrence,
-  ScheduledOptions,
+  OccurrenceOptions,
   ScheduleOf,
   ScheduleSettings,
   Schedules,

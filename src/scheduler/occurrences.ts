@@ -109,7 +109,7 @@ function readPattern(where: string, cron: unknown, timeZone: unknown): Cron {
   if (text.includes(":") || (!text.startsWith("@") && (count < 5 || count > 7)))
     throw new QueueError(
       "INVALID_OPTION",
-      `${option} must be five fields, six with seconds first or seven with a year last, or a nickname such as @daily, got ${count}. For one run at a date, enqueue a job with runAt.`,
+      `${option} must be five fields, six with seconds first or seven with a year last, or a nickname such as @daily, got ${count} fields. For one run at a date, enqueue a job with runAt.`,
     );
   const timezone = readZone(`${where}.timeZone`, timeZone);
   try {
@@ -129,7 +129,7 @@ function readZone(option: string, timeZone: unknown): string {
   const name = String(timeZone);
   const must = "the IANA name of a time zone, such as Europe/Berlin or UTC";
   // Newer versions of Node take offsets too.
-  if (/^[+-]/.test(name)) throw invalidOption(option, must, "an offset");
+  if (/^[+-]/.test(name)) throw invalidOption(option, `${must}, not an offset`, timeZone);
   try {
     return new Intl.DateTimeFormat("en-US", { timeZone: name }).resolvedOptions().timeZone;
   } catch (cause) {

@@ -5,15 +5,9 @@ import { jittered, monotonicMs } from "../worker/clock.js";
 import { withDeadline } from "../worker/deadline.js";
 import { isFatal } from "../worker/fatal-error.js";
 import { createRetryPause, type RetryPause } from "../worker/retry-pause.js";
+import { inBoundedTransaction, TRANSACTION_LIMIT_MS } from "./bounded-transaction.js";
 import type { CheckedSchedule } from "./schedule-options.js";
-import {
-  inBoundedTransaction,
-  TRANSACTION_LIMIT_MS,
-  type Turn,
-  type TurnEnd,
-  type TurnOptions,
-  takeTurn,
-} from "./take-turn.js";
+import { type Turn, type TurnEnd, type TurnOptions, takeTurn } from "./take-turn.js";
 
 /** Takes the turns of all schedules, one after the other, until it is stopped. */
 export interface ScheduleLoop {
@@ -38,8 +32,8 @@ const LOOK_MS = 30_000;
 const TAKEN_MS = 250;
 const PAUSE = { firstMs: 1_000, maxMs: 60_000 };
 
-/** One schedule, as this process knows it. */
-interface Line {
+/** One schedule, and when it may be tried again after an error. */
+interface ScheduleState {
   readonly schedule: CheckedSchedule;
   readonly pause: RetryPause;
 }
@@ -52,7 +46,7 @@ export function createScheduleLoop(options: ScheduleLoopOptions): ScheduleLoop {
     // The pool may give a connection long after the stop.
     take: async (executor, turn) => (isStopped ? undefined : options.turns.take(executor, turn)),
   };
-  const lines = options.schedules.map<Line>((schedule) => ({
+  const states = options.schedules.map<ScheduleState>((schedule) => ({
     schedule,
     pause: createRetryPause(PAUSE),
   }));
@@ -68,26 +62,31 @@ export function createScheduleLoop(options: ScheduleLoopOptions): ScheduleLoop {
       const { nowMs, schedules } = await turns.look(executor, names);
       const answeredMs = monotonicMs();
       const progress = new Map(schedules.map((row) => [row.name, row]));
-      for (const { schedule } of lines) {
+      for (const { schedule } of states) {
         const row = progress.get(schedule.name);
         if (row === undefined) continue;
         const nextDueMs = schedule.occurrences.nextAfter(row.lastDueMs) ?? null;
         if (nextDueMs !== row.nextDueMs) await turns.noteNext(executor, row.name, nextDueMs);
       }
-      // Later than this by the answer's way: a turn is never taken too early.
+      // The answer took time, so the server's clock is a little ahead of this: a turn is never taken too early.
       return { progress, nowMs: () => nowMs + monotonicMs() - answeredMs };
     });
 
-  const take = async (line: Line, turn: Turn, missed: number): Promise<number> => {
+  /** Takes a turn; tells in how many milliseconds it is to be tried again, if it has not been taken. */
+  const take = async (
+    state: ScheduleState,
+    turn: Turn,
+    missed: number,
+  ): Promise<number | undefined> => {
     const { schedule, dueMs } = turn;
     try {
       const end = await takeTurn({ ...options, turns }, turn);
-      line.pause.succeeded();
+      state.pause.succeeded();
       if (end === undefined) return jittered(TAKEN_MS);
       emit?.(eventOf(schedule, dueMs, end, missed));
-      return 0;
+      return undefined;
     } catch (error) {
-      const retryInMs = line.pause.errored();
+      const retryInMs = state.pause.errored();
       emit?.({
         type: "schedule.errored",
         schedule: schedule.name,
@@ -100,21 +99,21 @@ export function createScheduleLoop(options: ScheduleLoopOptions): ScheduleLoop {
     }
   };
 
-  /** Takes a line's turn if it has one; tells in how many milliseconds it is to be looked at again. */
-  const serve = async (line: Line, { progress, nowMs }: Looked): Promise<number> => {
-    const { occurrences, name, maxLateMs } = line.schedule;
+  /** Takes the turn of a schedule if it has one; tells in how many milliseconds it is to be looked at again. */
+  const serve = async (state: ScheduleState, { progress, nowMs }: Looked): Promise<number> => {
+    const { occurrences, name, maxLateMs } = state.schedule;
     const row = progress.get(name);
     if (row === undefined) return jittered(TAKEN_MS);
-    const restMs = line.pause.untilMs() - monotonicMs();
+    const restMs = state.pause.untilMs() - monotonicMs();
     if (restMs > 0) return restMs;
     const { lastDueMs, isPaused } = row;
     const now = nowMs();
     const due = isPaused ? undefined : occurrences.latest(lastDueMs, now);
     if (due !== undefined) {
       const { dueMs, missed } = due;
-      const turn = { schedule: line.schedule, lastDueMs, dueMs, isLate: now - dueMs > maxLateMs };
-      const againInMs = await take(line, turn, missed);
-      if (againInMs > 0) return againInMs;
+      const turn = { schedule: state.schedule, lastDueMs, dueMs, isLate: now - dueMs > maxLateMs };
+      const againInMs = await take(state, turn, missed);
+      if (againInMs !== undefined) return againInMs;
     }
     const next = occurrences.nextAfter(Math.max(lastDueMs, due?.dueMs ?? now));
     return next === undefined ? Number.POSITIVE_INFINITY : next - nowMs();
@@ -125,14 +124,14 @@ export function createScheduleLoop(options: ScheduleLoopOptions): ScheduleLoop {
     const looked = await look();
     pause.succeeded();
     let nextInMs = LOOK_MS;
-    for (const line of lines) {
+    for (const state of states) {
       if (isStopped) break;
-      nextInMs = Math.min(nextInMs, await serve(line, looked));
+      nextInMs = Math.min(nextInMs, await serve(state, looked));
     }
     return Math.max(0, nextInMs);
   };
 
-  /** The same, whatever happens. */
+  /** The same; an error is told, and another round follows. */
   const safeRound = (): Promise<number> => round().catch(errored);
 
   const errored = (error: unknown): number => {

@@ -19,8 +19,8 @@ export interface Occurrence {
   readonly dueAt: Date;
 }
 
-/** What can be said of a scheduled job beside its payload, as in `enqueue`. */
-export type ScheduledOptions = Omit<EnqueueOptions, "runAt" | "delayMs">;
+/** What can be said of the job of an occurrence beside its payload, as in `enqueue`. */
+export type OccurrenceOptions = Omit<EnqueueOptions, "runAt" | "delayMs">;
 
 /** What gives a schedule's payload: the payload itself, or a function of the occurrence. */
 type PayloadSource<I> = I | ((occurrence: Occurrence) => I);
@@ -33,8 +33,8 @@ type SchedulePayload<I> = undefined extends I
     }
   : {
       /**
-       * The payload, or what gives it for an occurrence. Called when the scheduler is created too, so that a
-       * mistake shows then; it must do nothing else.
+       * The payload, or what gives it for an occurrence. Called when the scheduler is created too, for the next
+       * occurrence and, where there is a key, for one a year later, so that a mistake shows then; it must do nothing else.
        */
       readonly payload: PayloadSource<I>;
     };
@@ -49,13 +49,13 @@ export interface ScheduleSettings<N extends string> {
   readonly job: N;
   /**
    * When: minute, hour, day of the month, month, day of the week, such as `"30 2 * * 1-5"`; with a sixth field
-   * in front, seconds; or `@daily` and its like. Where both days are given, either will do.
+   * in front, seconds, and a seventh at the end, the year; or `@daily` and its like. Where both days are given, either will do.
    */
   readonly cron: string;
   /** The zone that `cron` is read in, such as `"Europe/Berlin"`. @default "UTC" */
   readonly timeZone?: string | undefined;
   /** @default what the job's definition says */
-  readonly options?: ScheduledOptions | undefined;
+  readonly options?: OccurrenceOptions | undefined;
   /** Whether an occurrence is skipped while the job of the one before has not ended. @default "allow" */
   readonly overlap?: "allow" | "skip" | undefined;
   /**
@@ -76,7 +76,7 @@ export interface CheckedSchedule {
   readonly job: string;
   readonly occurrences: Occurrences;
   readonly payloadAt: (dueMs: number) => unknown;
-  readonly options: ScheduledOptions;
+  readonly options: OccurrenceOptions;
   readonly skipsOverlap: boolean;
   readonly maxLateMs: number;
 }
@@ -85,10 +85,17 @@ type Given = ScheduleSettings<string> & { readonly payload?: unknown };
 
 const OPTIONS = ["job", "cron", "timeZone", "payload", "options", "overlap", "maxLateMs"] as const;
 
-const NOT_HERE = new Map(
-  ["runAt", "delayMs"].map((option) => [option, "A scheduled job is due at its occurrence."]),
-);
 const ENQUEUE_OPTIONS = ["priority", "idempotencyKey", "maxAttempts", "queue"] as const;
+
+const NOT_HERE = new Map([
+  ...["runAt", "delayMs"].map((option) => hint(option, "Its job is due at its occurrence.")),
+  ...ENQUEUE_OPTIONS.map((option) => hint(option, "It belongs into the schedule's `options`.")),
+  hint("timezone", "It is `timeZone`."),
+]);
+
+function hint(option: string, text: string): readonly [string, string] {
+  return [option, text];
+}
 
 /** Keys that differ from day to day, or from month to month, do within this time. */
 const YEAR_MS = 366 * 86_400_000;
@@ -102,18 +109,30 @@ export function checkSchedules(
   admission: Admission,
   schedules: unknown,
 ): readonly CheckedSchedule[] {
-  if (!isObject(schedules) || Object.keys(schedules).length === 0)
-    throw invalidOption(
-      "createScheduler(): schedules",
-      "an object with a schedule or more",
-      schedules,
+  if (!isObject(schedules) || Array.isArray(schedules) || Object.keys(schedules).length === 0)
+    throw new QueueError(
+      "INVALID_OPTION",
+      "createScheduler(): schedules must be an object with a schedule or more, by their names.",
     );
   return Object.entries(schedules).map(([name, given]) => {
     checkText("createScheduler(): a schedule's name", name);
     const schedule = checkSchedule(name, given as Given);
-    tryOut(admission, schedule);
+    named(name, () => tryOut(admission, schedule));
     return schedule;
   });
+}
+
+/** Says of which schedule an error is: enqueueing knows only of jobs. */
+function named(name: string, check: () => void): void {
+  try {
+    check();
+  } catch (error) {
+    if (!(error instanceof QueueError)) throw error;
+    throw new QueueError(error.code, `schedules.${name}: ${error.message}`, {
+      issues: error.issues,
+      cause: error,
+    });
+  }
 }
 
 function checkSchedule(name: string, given: Given): CheckedSchedule {
@@ -150,9 +169,9 @@ function checkSchedule(name: string, given: Given): CheckedSchedule {
   };
 }
 
-/** What would be enqueued next must be valid, and not be the same job as in a year. */
+/** What would be enqueued next must be valid, and its key, if it has one, not be that of a year later. */
 function tryOut(admission: Admission, schedule: CheckedSchedule): void {
-  const { name, job, occurrences, payloadAt, options } = schedule;
+  const { job, occurrences, payloadAt, options } = schedule;
   const keyAt = (dueMs: number | undefined): string | null =>
     dueMs === undefined
       ? null
@@ -163,6 +182,6 @@ function tryOut(admission: Admission, schedule: CheckedSchedule): void {
   if (key === keyAt(occurrences.nextAfter(first + YEAR_MS)))
     throw new QueueError(
       "INVALID_OPTION",
-      `schedules.${name}: its idempotency key is the same at each occurrence, so only the first would become a job. Let the payload, or the key that job "${job}" derives from it, depend on dueAt, or set options.idempotencyKey to null.`,
+      `Its idempotency key is the same at its next occurrence and at one a year later, so only the first would become a job. Let the payload, or the key that job "${job}" derives from it, depend on dueAt, or set options.idempotencyKey to null.`,
     );
 }

@@ -44,6 +44,8 @@ const LEVELS: Readonly<Record<QueueEvent["type"], Level>> = {
   "processed_keys.pruned": "info",
   "queue.paused": "info",
   "queue.resumed": "info",
+  "scheduler.started": "info",
+  "scheduler.stopped": "info",
   "schedule.enqueued": "info",
   "schedule.skipped": "warn",
   "schedule.errored": "error",

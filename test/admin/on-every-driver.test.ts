@@ -77,8 +77,10 @@ test.each(DATABASES)(
       lastJobId: Number.MAX_SAFE_INTEGER,
     };
     expect(await admin.listSchedules(db)).toEqual([{ ...schedule, pausedAt: expect.any(Date) }]);
-    expect(await db.transaction((tx) => admin.resumeSchedule(tx, "nightly"))).toBe(true);
-    expect(await admin.listSchedules(db)).toEqual([{ ...schedule, pausedAt: null }]);
+    expect(await db.transaction((tx) => admin.resumeSchedule(tx, "nightly"))).toBe("resumed");
+    expect(await admin.listSchedules(db)).toEqual([
+      { ...schedule, nextDueAt: null, pausedAt: null },
+    ]);
     await close();
   },
 );
@@ -111,7 +113,7 @@ test("speaks of the tables of its queue, whatever the session's search path", as
   expect(await placed.cancel(app.db, job?.id ?? 0)).toBe("cancelled");
   expect(await placed.getJob(app.db, job?.id ?? 0)).toMatchObject({ status: "cancelled" });
   expect(await placed.pauseSchedule(app.db, "nightly")).toBe("paused");
-  expect(await placed.resumeSchedule(app.db, "nightly")).toBe(true);
+  expect(await placed.resumeSchedule(app.db, "nightly")).toBe("resumed");
   expect(await placed.listSchedules(app.db)).toMatchObject([{ name: "nightly", pausedAt: null }]);
   await app.close();
   await database.drop();

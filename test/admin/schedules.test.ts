@@ -122,17 +122,17 @@ describe("resuming a schedule", () => {
     await insert("nightly");
     await room.rows("update queue_schedules set next_due_at = now(), last_job_id = 7");
     const before = await rowOf("nightly");
-    expect(await admin.resumeSchedule(room.db, "nightly")).toBe(false);
-    expect(await admin.resumeSchedule(room.db, "nigthly")).toBe(false);
+    expect(await admin.resumeSchedule(room.db, "nightly")).toBe("unchanged");
+    expect(await admin.resumeSchedule(room.db, "nigthly")).toBe("missing");
     expect(await rowOf("nightly")).toEqual(before);
 
     await admin.pauseSchedule(room.db, "nightly");
     const [clock] = await room.rows<{ now: Date }>(
       "select date_trunc('milliseconds', clock_timestamp()) as now",
     );
-    expect(await admin.resumeSchedule(room.db, "nightly")).toBe(true);
+    expect(await admin.resumeSchedule(room.db, "nightly")).toBe("resumed");
     const after = await rowOf("nightly");
-    expect(after).toEqual({ ...before, last_due_at: expect.any(Date) });
+    expect(after).toEqual({ ...before, next_due_at: null, last_due_at: expect.any(Date) });
     expect(Number(after?.last_due_at)).toBeGreaterThanOrEqual(Number(clock?.now));
     // Whole milliseconds, as a cron pattern has them.
     expect(
@@ -140,12 +140,12 @@ describe("resuming a schedule", () => {
         "select from queue_schedules where last_due_at = date_trunc('milliseconds', last_due_at) and last_due_at <= now()",
       ),
     ).toHaveLength(1);
-    expect(await admin.resumeSchedule(room.db, "nightly")).toBe(false);
+    expect(await admin.resumeSchedule(room.db, "nightly")).toBe("unchanged");
   });
 
   test("never takes it back: what is enqueued once is not again", async () => {
     await insert("ahead", { lastDueAt: "'2100-01-01T00:00:00Z'", pausedAt: "now()" });
-    expect(await admin.resumeSchedule(room.db, "ahead")).toBe(true);
+    expect(await admin.resumeSchedule(room.db, "ahead")).toBe("resumed");
     expect(await rowOf("ahead")).toMatchObject({
       last_due_at: new Date("2100-01-01T00:00:00Z"),
       paused_at: null,
@@ -156,7 +156,7 @@ describe("resuming a schedule", () => {
     await insert("nightly", { pausedAt: "now()" });
     const before = await rowOf("nightly");
     const failing = room.db.transaction(async (tx) => {
-      expect(await admin.resumeSchedule(tx, "nightly")).toBe(true);
+      expect(await admin.resumeSchedule(tx, "nightly")).toBe("resumed");
       throw new Error("no luck");
     });
     await expect(failing).rejects.toThrow("no luck");
@@ -199,7 +199,7 @@ describe("listing schedules", () => {
       const [schedule] = await admin.listSchedules(room.db);
       const dates = [schedule?.lastDueAt, schedule?.nextDueAt, schedule?.pausedAt];
       expect(dates.map((date) => Number.isFinite(Number(date)))).toEqual([true, true, true]);
-      expect(await admin.resumeSchedule(room.db, "odd")).toBe(true);
+      expect(await admin.resumeSchedule(room.db, "odd")).toBe("resumed");
     },
   );
 
@@ -225,5 +225,5 @@ test("a name of 128 bytes is one like any other", async () => {
   const name = "ü".repeat(64);
   await insert(name);
   expect(await admin.pauseSchedule(room.db, name)).toBe("paused");
-  expect(await admin.resumeSchedule(room.db, name)).toBe(true);
+  expect(await admin.resumeSchedule(room.db, name)).toBe("resumed");
 });

@@ -16,7 +16,7 @@ export const queue = createQueue({ jobs });
 export const at = ({ dueAt }: { readonly dueAt: Date }) => ({ at: dueAt.toISOString() });
 
 /** A job of a schedule, as its row tells. */
-export interface ScheduledJob {
+export interface JobOfSchedule {
   readonly id: number;
   readonly name: string;
   readonly at: string;
@@ -31,7 +31,7 @@ export interface ScheduleRoom {
   create(schedules: Schedules<typeof jobs>, url?: string): ReturnType<typeof createScheduler>;
   /** Moves a schedule's row, or makes it, so many seconds into the past. */
   moveBack(schedule: string, seconds: number): Promise<void>;
-  jobs(): Promise<readonly ScheduledJob[]>;
+  jobs(): Promise<readonly JobOfSchedule[]>;
   clear(): Promise<void>;
   close(): Promise<void>;
 }
@@ -70,7 +70,7 @@ export async function openScheduleRoom(): Promise<ScheduleRoom> {
       );
     },
     async jobs() {
-      const { rows } = await database.pool.query<ScheduledJob>(
+      const { rows } = await database.pool.query<JobOfSchedule>(
         "select id::int, name, payload->>'at' as at from queue_jobs order by id",
       );
       return rows;

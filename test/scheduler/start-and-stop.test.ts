@@ -147,14 +147,14 @@ describe("a scheduler", () => {
     await scheduler.start();
     await waitUntil("it runs", hasMoreThan(0));
     proxy.swallow();
-    const errored = await room.spy
-      .next("statement.errored", () => true, 20_000)
-      .catch(() => undefined);
+    // Within the next second a turn or a look is sent, and never answered.
+    await new Promise((done) => setTimeout(done, 1_500));
     const beganMs = performance.now();
     await scheduler.stop();
     expect(performance.now() - beganMs).toBeLessThan(12_000);
     proxy.resume();
-    expect(errored ?? room.spy.all("schedule.errored")[0]).toBeDefined();
+    const errored = [...room.spy.all("statement.errored"), ...room.spy.all("schedule.errored")];
+    expect(errored.length).toBeGreaterThan(0);
     await scheduler.start();
     const count = (await room.jobs()).length;
     await waitUntil("it goes on", hasMoreThan(count));

@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { createAdmin } from "drizzle-queue/admin";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { waitUntil } from "../support/wait-until.js";
-import { at, openScheduleRoom, type ScheduleRoom } from "./scheduler-fixture.js";
+import { at, openScheduleRoom, queue, type ScheduleRoom } from "./scheduler-fixture.js";
 
 const EACH_SECOND = "* * * * * *";
 /** Once a year: nothing of it is due while a test runs, but when it is moved back. */
@@ -117,13 +118,19 @@ describe("a schedule", () => {
   });
 
   test("enqueues nothing while it is paused", async () => {
-    await room.moveBack("tick", 5);
-    await room.database.pool.query("update queue_schedules set paused_at = now()");
+    const admin = createAdmin({ queue });
     await room.create({ tick: { job: "note", cron: EACH_SECOND, payload: at } }).start();
+    await waitUntil("it runs", async () => (await room.jobs()).length > 0);
+    expect(await admin.pauseSchedule(room.db, "tick")).toBe("paused");
+    const before = await room.jobs();
     await sleep(2_500);
-    expect(await room.jobs()).toEqual([]);
-    await room.database.pool.query("update queue_schedules set paused_at = null");
-    await waitUntil("it goes on", async () => (await room.jobs()).length > 0);
+    expect(await room.jobs()).toEqual(before);
+    const resumedMs = Date.now();
+    expect(await admin.resumeSchedule(room.db, "tick")).toBe("resumed");
+    await waitUntil("it goes on", async () => (await room.jobs()).length > before.length);
+    // Nothing is made up for: the next one is of the time after that.
+    expect(Date.parse((await room.jobs())[before.length]?.at ?? "")).toBeGreaterThan(resumedMs);
+    expect(room.spy.all("schedule.enqueued").every(({ missed }) => missed === 0)).toBe(true);
   });
 
   test("passes its options on, and names the job that had its key before", async () => {
@@ -149,6 +156,41 @@ describe("a schedule", () => {
     const [first, second] = room.spy.all("schedule.enqueued").slice(1);
     expect([first?.created, second?.created]).toEqual([true, false]);
     expect(second?.jobId).toBe(first?.jobId);
+  });
+
+  test("whose key another transaction holds is given up after a second, and holds up the others no longer", async () => {
+    const byTick = ({ dueAt }: { dueAt: Date }) => ({ day: dueAt.toISOString().slice(0, 4) });
+    await room.moveBack("held", 400 * 86_400);
+    const [year = ""] = new Date(Date.now()).toISOString().split("-");
+    let release = (): void => {};
+    const holding = room.db.transaction(async (tx) => {
+      await queue.enqueue(tx, "keyed", { day: year });
+      await new Promise<void>((resolve) => {
+        release = resolve;
+      });
+    });
+    await waitUntil("the key is held", async () => {
+      const { rows } = await room.database.pool.query(
+        "select from pg_stat_activity where datname = current_database() and state = 'idle in transaction'",
+      );
+      return rows.length > 0;
+    });
+    await room
+      .create({
+        held: { job: "keyed", cron: NEW_YEAR, payload: byTick },
+        tick: { job: "note", cron: EACH_SECOND, payload: at },
+      })
+      .start();
+    expect(await room.spy.next("schedule.errored")).toMatchObject({
+      schedule: "held",
+      error: { code: "55P03" },
+    });
+    await waitUntil("the other goes on", async () => (await room.jobs()).length >= 2);
+    release();
+    await holding;
+    expect(
+      await room.spy.next("schedule.enqueued", (event) => event.schedule === "held"),
+    ).toMatchObject({ created: false });
   });
 
   test("that errors is tried again and holds up no other", async () => {

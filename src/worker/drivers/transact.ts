@@ -85,7 +85,7 @@ const transactOnNodePostgres: Transact = async (db, work) => {
   const onConnected = (taken: PooledClient): void => {
     client = taken;
     callOff = after(BEGIN_DEADLINE_MS, () =>
-      giveUp(new DeadlineError(`No answer after ${BEGIN_DEADLINE_MS} ms: begin (commit).`)),
+      giveUp(new DeadlineError(`No answer after ${BEGIN_DEADLINE_MS} ms: begin.`)),
     );
   };
   const pool = (db as { readonly $client?: unknown }).$client;

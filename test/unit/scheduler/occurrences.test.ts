@@ -229,7 +229,7 @@ describe("occurrencesOf refuses", () => {
     [new Date(), "schedules.nightly.cron must be a string, got object."],
     ["", "schedules.nightly.cron must be 1 to 512 bytes"],
     ["* * * *", "schedules.nightly.cron must be five fields"],
-    ["* * * * * * * *", "got 8."],
+    ["* * * * * * * *", "got 8 fields."],
     ["2099-01-01T00:00:00", "enqueue a job with runAt"],
     ["2099-01-01 00:00:00", "enqueue a job with runAt"],
     ["@often", "schedules.nightly.cron must be a cron pattern"],

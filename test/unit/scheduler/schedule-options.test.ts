@@ -56,7 +56,7 @@ describe("createScheduler() refuses, before any SQL,", () => {
     [
       "a key that is the same each time",
       scheduled({ ...keyed, payload: { day: "same" } }),
-      "schedules.nightly: its idempotency key is the same at each occurrence",
+      "schedules.nightly: Its idempotency key is the same at its next occurrence",
     ],
     ["a listener that is none", { ...scheduled(whole), instrumentation: {} }, "instrumentation"],
   ])("%s", (_, options, text) => {
