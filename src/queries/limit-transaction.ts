@@ -1,13 +1,17 @@
 import type { Executor, Statement } from "./executor.js";
 
-/** The smaller of the session's own limit and ours; 0 is the session's "none". */
-const lowered = (setting: string): string => `
+/**
+ * Sets a limit in milliseconds for the transaction: the smaller of the session's own and ours; 0 is the session's "none".
+ *
+ * @param limit A parameter, `$1` or by its name.
+ */
+export const lowered = (setting: string, limit: string): string => `
   set_config('${setting}', ceil(least(
-    nullif(extract(epoch from current_setting('${setting}')::interval) * 1000, 0), $1::float8
+    nullif(extract(epoch from current_setting('${setting}')::interval) * 1000, 0), ${limit}::float8
   ))::bigint::text, true)`;
 
 const text = `
-  select ${lowered("statement_timeout")}, ${lowered("idle_in_transaction_session_timeout")}, pg_backend_pid() as backend`;
+  select ${lowered("statement_timeout", "$1")}, ${lowered("idle_in_transaction_session_timeout", "$1")}, pg_backend_pid() as backend`;
 
 /**
  * Bounds the transaction that is open on `executor`: a statement, or a pause

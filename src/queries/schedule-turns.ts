@@ -1,6 +1,7 @@
 import type { TableNames } from "../schema/table-names.js";
 import type { Executor } from "./executor.js";
-import { textList } from "./list-literals.js";
+import { lowered } from "./limit-transaction.js";
+import { integerList, textList } from "./list-literals.js";
 import { template } from "./template.js";
 
 /** How far a schedule has come, as its row tells; times are milliseconds since 1970 on the server's clock. */
@@ -15,15 +16,8 @@ export interface ScheduleProgress {
 /** What a look at the schedules' rows found. */
 export interface ScheduleLook {
   readonly nowMs: number;
-  /** Lacks those that somebody else is just making the row of. */
+  /** Lacks those that have no row. */
   readonly schedules: readonly ScheduleProgress[];
-}
-
-/** One occurrence that is to be enqueued or skipped, and the one before that its row must stand at. */
-export interface ScheduleTurn {
-  readonly name: string;
-  readonly lastDueMs: number;
-  readonly dueMs: number;
 }
 
 /** Whole milliseconds, as a cron pattern has them; somebody may have written another time by hand, or an infinity. */
@@ -36,40 +30,37 @@ const instantOf = (ms: string): string =>
 
 /** Columns of one word: a driver of the app may rename others. */
 const lookText = `
-  with begun as (
-    insert into {schedules} (name, last_due_at)
-    select name, date_trunc('milliseconds', statement_timestamp())
-    from unnest($names::text::text[]) as given(name)
-    where not exists (select from {schedules} as known where known.name = given.name)
-    -- Two schedulers that begin at once take the names in one order.
-    order by name collate "C"
-    on conflict do nothing
-    returning name, last_due_at, next_due_at, paused_at
-  ), schedule as (
-    select name, last_due_at, next_due_at, paused_at from {schedules} where name = any($names::text::text[])
-    union all select name, last_due_at, next_due_at, paused_at from begun
-  )
   select name, ${inMs(lastDueAt)} as last,
     case when next_due_at is not null then ${inMs(whole("next_due_at"))} end as next,
     paused_at is not null as paused, ${inMs("statement_timestamp()")} as now
-  from (select) as clock left join schedule on true`;
+  from (select) as clock left join {schedules} on name = any($names::text::text[])`;
+
+const beginText = `
+  insert into {schedules} (name, last_due_at)
+  select name, date_trunc('milliseconds', statement_timestamp())
+  from unnest($names::text::text[]) as given(name), (select ${lowered("lock_timeout", "$wait_ms")}) as waits
+  -- Two schedulers that begin at once take the names in one order.
+  order by name collate "C"
+  on conflict do nothing`;
 
 const noteText = `
-  update {schedules} set next_due_at = ${instantOf("$next_ms")}
-  where name = (
-    select name from {schedules} where name = $name::text
+  update {schedules} as schedule
+  set next_due_at = ${instantOf("given.next_ms")}
+  from (
+    select name from {schedules} where name = any($names::text::text[])
     -- Only told to those who list schedules: nobody waits for it.
     for no key update skip locked
-  )`;
+  ) as free join unnest($names::text::text[], $next_ms::text::bigint[]) as given(name, next_ms) using (name)
+  where schedule.name = free.name`;
 
 const takeText = `
-  select exists (select from {jobs} where id = schedule.last_job_id and finished_at is null) as open,
+  select exists (select from {jobs} where id = schedule.last_job_id and finished_at is null) as unfinished,
+    -- By the database's clock, whatever a scheduler believes.
+    ${inMs("statement_timestamp()")} as now,
     -- An enqueue may wait for another transaction that has the same key: the other schedules wait behind it.
-    set_config('lock_timeout', '1s', true) as waits
+    ${lowered("lock_timeout", "$wait_ms")} as waits
   from {schedules} as schedule
   where name = $name::text and ${lastDueAt} = ${instantOf("$last_ms")} and paused_at is null
-    -- By the database's clock, whatever a scheduler believes.
-    and ${instantOf("$due_ms")} <= statement_timestamp()
   for no key update skip locked`;
 
 const moveText = `
@@ -77,20 +68,32 @@ const moveText = `
     last_job_id = coalesce($job_id::bigint, last_job_id)
   where name = $name::text`;
 
+/** How long a statement waits for somebody else's lock, in milliseconds. */
+const WAIT_MS = 1_000;
+
 /** The statements of a scheduler. */
 export interface ScheduleTurns {
-  /** Tells how far the named schedules have come. One that has no row begins now. */
+  /** Tells how far the named schedules have come; waits for nobody. */
   look(executor: Executor, names: readonly string[]): Promise<ScheduleLook>;
-  /** Writes when a schedule is due next. */
-  noteNext(executor: Executor, name: string, nextDueMs: number | null): Promise<void>;
+  /** Makes the rows of schedules that begin now; waits a second for whoever is making one of them. */
+  begin(executor: Executor, names: readonly string[]): Promise<void>;
+  /** Writes when schedules are due next, but for those whose row somebody holds. */
+  noteNext(
+    executor: Executor,
+    schedules: readonly { readonly name: string; readonly nextDueMs: number | null }[],
+  ): Promise<void>;
   /**
-   * Takes a turn: locks the schedule's row until the end of the transaction, in which nothing waits
-   * for a lock for longer than a second from then on.
+   * Takes a turn: locks the schedule's row, if it still stands at `lastDueMs`, until the end of the
+   * transaction, in which nothing waits for a lock for longer than a second from then on.
    *
-   * @returns Whether the job of the turn before has not ended yet; undefined when the turn
-   *   is somebody else's, has been, is paused, or has not come.
+   * @returns The time, and whether the job of the turn before has not ended yet; undefined when somebody
+   *   else holds the row or has moved it, or it is paused.
    */
-  take(executor: Executor, turn: ScheduleTurn): Promise<{ readonly isOpen: boolean } | undefined>;
+  take(
+    executor: Executor,
+    name: string,
+    lastDueMs: number,
+  ): Promise<{ readonly nowMs: number; readonly isUnfinished: boolean } | undefined>;
   /** Moves a schedule on whose turn was taken in this transaction. */
   moveOn(
     executor: Executor,
@@ -110,6 +113,7 @@ export interface ScheduleTurns {
  */
 export function scheduleTurns(tables: TableNames): ScheduleTurns {
   const look = template("look_at_schedules", lookText, tables);
+  const begin = template("begin_schedules", beginText, tables);
   const note = template("note_next_occurrence", noteText, tables);
   const take = template("take_schedule", takeText, tables);
   const move = template("move_schedule_on", moveText, tables);
@@ -128,12 +132,19 @@ export function scheduleTurns(tables: TableNames): ScheduleTurns {
           })),
       };
     },
-    async noteNext(executor, name, nextDueMs) {
-      await executor.run(note.bind({ name, next_ms: nextDueMs }));
+    async begin(executor, names) {
+      await executor.run(begin.bind({ names: textList(names), wait_ms: WAIT_MS }));
     },
-    async take(executor, { name, lastDueMs, dueMs }) {
-      const [row] = await executor.run(take.bind({ name, last_ms: lastDueMs, due_ms: dueMs }));
-      return row === undefined ? undefined : { isOpen: row["open"] === true };
+    async noteNext(executor, schedules) {
+      if (schedules.length === 0) return;
+      const names = textList(schedules.map(({ name }) => name));
+      const nextMs = integerList(schedules.map(({ nextDueMs }) => nextDueMs));
+      await executor.run(note.bind({ names, next_ms: nextMs }));
+    },
+    async take(executor, name, lastDueMs) {
+      const [row] = await executor.run(take.bind({ name, last_ms: lastDueMs, wait_ms: WAIT_MS }));
+      if (row === undefined) return undefined;
+      return { nowMs: Number(row["now"]), isUnfinished: row["unfinished"] === true };
     },
     async moveOn(executor, { name, dueMs, nextDueMs, jobId }) {
       await executor.run(move.bind({ name, due_ms: dueMs, next_ms: nextDueMs, job_id: jobId }));

@@ -49,8 +49,8 @@ export interface Scheduler {
    * Begins to enqueue. A schedule that is seen for the first time begins now; what another one
    * has missed since a scheduler last ran is made up for by one job, that of its latest occurrence.
    *
-   * A database that cannot be reached yet is waited for in the background: this
-   * resolves once the first try has failed.
+   * Resolves once what is due by then is enqueued. A database that cannot be reached yet is waited for in
+   * the background: this resolves once the first try has failed, after ten seconds at most.
    *
    * @throws {QueueError} `SCHEDULER_STATE` when it has been started already, `TABLES_MISSING` when the
    *   queue's tables are not there. The database's own error when it refuses the role, or is not there.
@@ -99,49 +99,70 @@ export function createScheduler<const M extends JobMap>(options: SchedulerOption
   const emit = emitter(instrumentation);
   const transact = transactOf(driverOf("createScheduler()", db));
   const turns = scheduleTurns(tables);
-  let loop: ScheduleLoop | undefined;
-  let unwatch = (): void => {};
+  let current: Run | undefined;
 
+  const begin = (): Run => {
+    const unwatch = watchAppPool((db as { readonly $client?: unknown }).$client, (error) =>
+      emit?.({ type: "connection.lost", role: "app", error: eventError(error) }),
+    );
+    const loop = createScheduleLoop({
+      db,
+      transact,
+      explained: (executor) => explainingMissingTables(executor, tables),
+      turns,
+      schedules,
+      emit,
+      enqueue: (tx, { job, payloadAt, options: given }, dueMs) =>
+        queue.enqueue(tx as never, job as never, payloadAt(dueMs) as never, given),
+    });
+    return { loop, unwatch, hasStarted: false };
+  };
+
+  /** Ends a run, and no other that was begun since. */
+  const end = async (run: Run): Promise<void> => {
+    await run.loop.stop();
+    if (current !== run) return;
+    current = undefined;
+    run.unwatch();
+    if (run.hasStarted) emit?.({ type: "scheduler.stopped" });
+  };
   const stop = async (): Promise<void> => {
-    const stopping = loop;
-    await stopping?.stop();
-    if (loop !== stopping) return;
-    loop = undefined;
-    unwatch();
-    if (stopping !== undefined) emit?.({ type: "scheduler.stopped" });
+    if (current !== undefined) await end(current);
   };
 
   return Object.freeze({
     async start() {
-      if (loop !== undefined)
+      if (current !== undefined)
         throw new QueueError("SCHEDULER_STATE", "This scheduler has been started. Stop it first.");
-      unwatch = watchAppPool((db as { readonly $client?: unknown }).$client, (error) =>
-        emit?.({ type: "connection.lost", role: "app", error: eventError(error) }),
-      );
-      loop = createScheduleLoop({
-        db,
-        transact,
-        explained: (executor) => explainingMissingTables(executor, tables),
-        turns,
-        schedules,
-        emit,
-        enqueue: (tx, { job, payloadAt, options: given }, dueMs) =>
-          queue.enqueue(tx as never, job as never, payloadAt(dueMs) as never, given),
-      });
+      const run = begin();
+      current = run;
       try {
-        await loop.start();
-        emit?.({ type: "scheduler.started", schedules: schedules.map(({ name }) => name) });
+        await run.loop.start();
       } catch (error) {
-        await stop();
+        await end(run);
         throw error;
       }
+      if (current !== run) return;
+      run.hasStarted = true;
+      emit?.({ type: "scheduler.started", schedules: schedules.map(({ name }) => name) });
     },
     stop,
     [Symbol.asyncDispose]: stop,
   });
 }
 
-function checkRequired({ queue, db, instrumentation }: SchedulerOptions<JobMap>): void {
+/** From one start to its stop. */
+interface Run {
+  readonly loop: ScheduleLoop;
+  readonly unwatch: () => void;
+  hasStarted: boolean;
+}
+
+function checkRequired({
+  queue,
+  db,
+  instrumentation,
+}: Pick<SchedulerOptions<JobMap>, "queue" | "db" | "instrumentation">): void {
   if (!isObject(queue) || !isObject(queue.jobs) || typeof queue.enqueue !== "function")
     throw invalidOption("createScheduler(): queue", "made by createQueue()", queue);
   if (!isObject(db) || typeof (db as { transaction?: unknown }).transaction !== "function")

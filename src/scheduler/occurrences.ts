@@ -32,18 +32,18 @@ export interface Occurrences {
  * - Any other pattern is an **interval**. It keeps its spacing: nothing is due in the hour that does
  *   not exist, and an hour that comes twice is kept twice.
  *
- * Every occurrence is a whole second. The process's own time zone plays no part, nor does its clock,
- * but for one check: a pattern that is never due from now on is refused.
+ * Every occurrence is a whole second. The process's own time zone and clock play no part. A pattern
+ * whose years have passed is due no more, which is no mistake: its last occurrence may have been missed.
  *
  * @param option How errors name the schedule, such as `schedules.nightly`.
- * @throws {QueueError} `INVALID_OPTION` when the pattern or the zone is not known or never due again.
+ * @throws {QueueError} `INVALID_OPTION` when the pattern or the zone is not known or never due.
  */
 export function occurrencesOf(option: string, cron: unknown, timeZone: unknown): Occurrences {
   const nextAfter = remembering(readPattern(option, cron, timeZone));
-  if (nextAfter(Date.now()) === undefined)
+  if (nextAfter(0) === undefined)
     throw new QueueError(
       "INVALID_OPTION",
-      `${option}.cron is never due again: its dates do not exist or have passed. Correct its day, month or year, or remove the schedule.`,
+      `${option}.cron is never due: its dates do not exist. Correct its day, month or year.`,
     );
   return {
     nextAfter,

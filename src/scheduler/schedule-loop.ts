@@ -1,13 +1,13 @@
 import { eventError, type QueueEvent } from "../instrumentation/instrumentation.js";
-import type { ScheduleProgress, ScheduleTurns } from "../queries/schedule-turns.js";
 import { createAlarm } from "../worker/alarm.js";
-import { jittered, monotonicMs } from "../worker/clock.js";
+import { monotonicMs } from "../worker/clock.js";
 import { withDeadline } from "../worker/deadline.js";
 import { isFatal } from "../worker/fatal-error.js";
 import { createRetryPause, type RetryPause } from "../worker/retry-pause.js";
-import { inBoundedTransaction, TRANSACTION_LIMIT_MS } from "./bounded-transaction.js";
+import { TRANSACTION_LIMIT_MS } from "./bounded-transaction.js";
+import { beginSchedules, type Looked, lookAtSchedules } from "./look.js";
 import type { CheckedSchedule } from "./schedule-options.js";
-import { type Turn, type TurnEnd, type TurnOptions, takeTurn } from "./take-turn.js";
+import { type TurnEnd, type TurnOptions, takeTurn } from "./take-turn.js";
 
 /** Takes the turns of all schedules, one after the other, until it is stopped. */
 export interface ScheduleLoop {
@@ -17,139 +17,125 @@ export interface ScheduleLoop {
    * @throws What that first look was refused with, where another one would be too; then nothing goes on.
    */
   start(): Promise<void>;
-  /** Takes no further turn, and waits for the one under way, but not for a connection that the pool never gives. */
+  /** Takes no further turn, and waits for the one under way. */
   stop(): Promise<void>;
 }
 
-export interface ScheduleLoopOptions extends TurnOptions {
+export interface ScheduleLoopOptions extends Omit<TurnOptions, "isStopped"> {
   readonly schedules: readonly CheckedSchedule[];
   readonly emit: ((event: QueueEvent) => void) | undefined;
 }
 
 /** The rows are looked at this often at least, in milliseconds: clocks drift, and somebody may have moved them. */
 const LOOK_MS = 30_000;
-/** How soon a turn is looked at again that another scheduler is taking, in milliseconds. */
-const TAKEN_MS = 250;
+/** After errors. */
 const PAUSE = { firstMs: 1_000, maxMs: 60_000 };
+/** While somebody else holds a schedule's row: mostly another scheduler that takes the turn. */
+const HELD_PAUSE = { firstMs: 250, maxMs: 5_000 };
+/** A row that is held for longer is told of: no scheduler takes so long. */
+const HELD_LONG_MS = 2 * TRANSACTION_LIMIT_MS;
+/** A row that is so far ahead of the clock stops its schedule; less may be the clock's. */
+const AHEAD_MS = 60_000;
 
-/** One schedule, and when it may be tried again after an error. */
+/** One schedule, as this process knows it. */
 interface ScheduleState {
   readonly schedule: CheckedSchedule;
-  readonly pause: RetryPause;
+  readonly errors: RetryPause;
+  readonly held: RetryPause;
+  /** Since when its row has been held at the same place. */
+  heldSinceMs: number | undefined;
+  /** What was told of this row is not told again while it stays as it is. */
+  toldAtMs: number | undefined;
 }
 
 /** Creates the loop of one scheduler. */
-export function createScheduleLoop(options: ScheduleLoopOptions): ScheduleLoop {
-  const { emit } = options;
-  const turns: ScheduleTurns = {
-    ...options.turns,
-    // The pool may give a connection long after the stop.
-    take: async (executor, turn) => (isStopped ? undefined : options.turns.take(executor, turn)),
-  };
-  const states = options.schedules.map<ScheduleState>((schedule) => ({
-    schedule,
-    pause: createRetryPause(PAUSE),
-  }));
-  const names = options.schedules.map(({ name }) => name);
-  const pause = createRetryPause(PAUSE);
-  const alarm = createAlarm();
+export function createScheduleLoop(given: ScheduleLoopOptions): ScheduleLoop {
   let isStopped = false;
   let running: Promise<void> | undefined;
+  const options = { ...given, isStopped: () => isStopped };
+  // What ends by the stop is not told.
+  const emit = (event: QueueEvent): void => {
+    if (!isStopped || event.type === "schedule.enqueued" || event.type === "schedule.skipped")
+      given.emit?.(event);
+  };
+  const states = given.schedules.map(newState);
+  const looks = createRetryPause(PAUSE);
+  const begins = createRetryPause(PAUSE);
+  const alarm = createAlarm();
 
-  /** Reads how far the schedules have come; what they say of the next occurrence is put right. */
-  const look = (): Promise<Looked> =>
-    inBoundedTransaction(options, async (executor) => {
-      const { nowMs, schedules } = await turns.look(executor, names);
-      const answeredMs = monotonicMs();
-      const progress = new Map(schedules.map((row) => [row.name, row]));
-      for (const { schedule } of states) {
-        const row = progress.get(schedule.name);
-        if (row === undefined) continue;
-        const nextDueMs = schedule.occurrences.nextAfter(row.lastDueMs) ?? null;
-        if (nextDueMs !== row.nextDueMs) await turns.noteNext(executor, row.name, nextDueMs);
-      }
-      // The answer took time, so the server's clock is a little ahead of this: a turn is never taken too early.
-      return { progress, nowMs: () => nowMs + monotonicMs() - answeredMs };
-    });
+  const statementErrored = (statement: string, error: unknown, retryInMs: number): number => {
+    emit({ type: "statement.errored", statement, error: eventError(error), retryInMs });
+    return monotonicMs() + retryInMs;
+  };
 
-  /** Takes a turn; tells in how many milliseconds it is to be tried again, if it has not been taken. */
-  const take = async (
-    state: ScheduleState,
-    turn: Turn,
-    missed: number,
-  ): Promise<number | undefined> => {
-    const { schedule, dueMs } = turn;
+  /** Makes missing rows; tells when to look for them, by the local clock. */
+  const begin = async (names: readonly string[]): Promise<number> => {
+    if (monotonicMs() < begins.untilMs()) return begins.untilMs();
     try {
-      const end = await takeTurn({ ...options, turns }, turn);
-      state.pause.succeeded();
-      if (end === undefined) return jittered(TAKEN_MS);
-      emit?.(eventOf(schedule, dueMs, end, missed));
-      return undefined;
+      await beginSchedules(options, names);
+      begins.succeeded();
+      return 0;
     } catch (error) {
-      const retryInMs = state.pause.errored();
-      emit?.({
-        type: "schedule.errored",
-        schedule: schedule.name,
-        jobName: schedule.job,
-        dueAt: new Date(dueMs),
-        error: eventError(error),
-        retryInMs,
-      });
-      return retryInMs;
+      return statementErrored("begin_schedules", error, begins.errored());
     }
   };
 
-  /** Takes the turn of a schedule if it has one; tells in how many milliseconds it is to be looked at again. */
+  /** Takes a turn; tells when it is to be tried again, if it has not been taken. */
+  const take = async (state: ScheduleState, lastDueMs: number, dueMs: number) => {
+    try {
+      const end = await takeTurn(options, state.schedule, lastDueMs);
+      state.errors.succeeded();
+      if (end === undefined) return heldUntil(state, lastDueMs, dueMs, emit);
+      emit(eventOf(state.schedule, end));
+      return undefined;
+    } catch (error) {
+      const retryInMs = state.errors.errored();
+      emit(erroredEvent(state.schedule, dueMs, error, retryInMs));
+      return monotonicMs() + retryInMs;
+    }
+  };
+
+  /** Takes the turn of a schedule if it has one; tells when it is to be looked at again, by the local clock. */
   const serve = async (state: ScheduleState, { progress, nowMs }: Looked): Promise<number> => {
-    const { occurrences, name, maxLateMs } = state.schedule;
+    const { occurrences, name } = state.schedule;
     const row = progress.get(name);
-    if (row === undefined) return jittered(TAKEN_MS);
-    const restMs = state.pause.untilMs() - monotonicMs();
-    if (restMs > 0) return restMs;
+    const pausedUntilMs = Math.max(state.errors.untilMs(), state.held.untilMs());
+    if (row === undefined || monotonicMs() < pausedUntilMs) return pausedUntilMs;
     const { lastDueMs, isPaused } = row;
     const now = nowMs();
     const due = isPaused ? undefined : occurrences.latest(lastDueMs, now);
-    if (due !== undefined) {
-      const { dueMs, missed } = due;
-      const turn = { schedule: state.schedule, lastDueMs, dueMs, isLate: now - dueMs > maxLateMs };
-      const againInMs = await take(state, turn, missed);
-      if (againInMs !== undefined) return againInMs;
-    }
-    const next = occurrences.nextAfter(Math.max(lastDueMs, due?.dueMs ?? now));
-    return next === undefined ? Number.POSITIVE_INFINITY : next - nowMs();
+    if (due === undefined) tellOfRowAhead(state, lastDueMs - now, lastDueMs, emit);
+    const againAtMs = due && (await take(state, lastDueMs, due.dueMs));
+    if (againAtMs !== undefined) return againAtMs;
+    forgetHeld(state);
+    const next = occurrences.nextAfter(Math.max(lastDueMs, now));
+    return next === undefined ? Number.POSITIVE_INFINITY : monotonicMs() + next - nowMs();
   };
 
-  /** One look and the turns that are due; tells when the next look is, in milliseconds. */
+  /** One look and the turns that are due; tells when the next look is, by the local clock. */
   const round = async (): Promise<number> => {
-    const looked = await look();
-    pause.succeeded();
-    let nextInMs = LOOK_MS;
+    const looked = await lookAtSchedules(options);
+    looks.succeeded();
+    let nextAtMs = monotonicMs() + LOOK_MS;
+    const missing = states.filter(({ schedule }) => !looked.progress.has(schedule.name));
     for (const state of states) {
-      if (isStopped) break;
-      nextInMs = Math.min(nextInMs, await serve(state, looked));
+      if (isStopped) return nextAtMs;
+      if (!missing.includes(state)) nextAtMs = Math.min(nextAtMs, await serve(state, looked));
     }
-    return Math.max(0, nextInMs);
+    // Last: it may wait.
+    if (missing.length > 0)
+      nextAtMs = Math.min(nextAtMs, await begin(missing.map(({ schedule }) => schedule.name)));
+    return nextAtMs;
   };
 
-  /** The same; an error is told, and another round follows. */
-  const safeRound = (): Promise<number> => round().catch(errored);
+  const lookErrored = (error: unknown): number =>
+    statementErrored("look_at_schedules", error, looks.errored());
 
-  const errored = (error: unknown): number => {
-    const retryInMs = pause.errored();
-    emit?.({
-      type: "statement.errored",
-      statement: "look_at_schedules",
-      error: eventError(error),
-      retryInMs,
-    });
-    return retryInMs;
-  };
-
-  const goOn = async (firstInMs: number): Promise<void> => {
-    let nextInMs = firstInMs;
+  const goOn = async (firstAtMs: number): Promise<void> => {
+    let nextAtMs = firstAtMs;
     while (!isStopped) {
-      await alarm.sleep(nextInMs);
-      if (!isStopped) nextInMs = await safeRound();
+      await alarm.sleep(nextAtMs - monotonicMs());
+      if (!isStopped) nextAtMs = await round().catch(lookErrored);
     }
   };
 
@@ -157,7 +143,7 @@ export function createScheduleLoop(options: ScheduleLoopOptions): ScheduleLoop {
     async start() {
       const first = round().catch((error: unknown) => {
         if (isFatal(error)) throw error;
-        return errored(error);
+        return lookErrored(error);
       });
       running = first.then(goOn);
       // Who started it hears of it here.
@@ -173,18 +159,67 @@ export function createScheduleLoop(options: ScheduleLoopOptions): ScheduleLoop {
   };
 }
 
-interface Looked {
-  readonly progress: ReadonlyMap<string, ScheduleProgress>;
-  /** The server's clock, or a little behind it. */
-  readonly nowMs: () => number;
+type Emit = (event: QueueEvent) => void;
+
+function newState(schedule: CheckedSchedule): ScheduleState {
+  return {
+    schedule,
+    errors: createRetryPause(PAUSE),
+    held: createRetryPause(HELD_PAUSE),
+    heldSinceMs: undefined,
+    toldAtMs: undefined,
+  };
 }
 
-function eventOf(
+/** The row is held, or has just been moved; the next look tells. */
+function heldUntil(state: ScheduleState, lastDueMs: number, dueMs: number, emit: Emit): number {
+  const retryInMs = state.held.errored();
+  state.heldSinceMs ??= monotonicMs();
+  const isLong = monotonicMs() - state.heldSinceMs > HELD_LONG_MS;
+  if (isLong && state.toldAtMs !== lastDueMs) {
+    state.toldAtMs = lastDueMs;
+    const error = new Error("A transaction holds the schedule's row and keeps it from its turn.");
+    emit(erroredEvent(state.schedule, dueMs, error, retryInMs));
+  }
+  return monotonicMs() + retryInMs;
+}
+
+function forgetHeld(state: ScheduleState): void {
+  state.held.succeeded();
+  state.heldSinceMs = undefined;
+}
+
+/** The database's clock was ahead when an occurrence was enqueued, or somebody has written the time. */
+function tellOfRowAhead(
+  state: ScheduleState,
+  aheadMs: number,
+  lastDueMs: number,
+  emit: Emit,
+): void {
+  if (aheadMs < AHEAD_MS || state.toldAtMs === lastDueMs) return;
+  state.toldAtMs = lastDueMs;
+  const error = new Error(
+    "The schedule's row is ahead of the database's clock: nothing is due before that. Delete the row to begin anew.",
+  );
+  emit(erroredEvent(state.schedule, lastDueMs, error, aheadMs));
+}
+
+const erroredEvent = (
   { name, job }: CheckedSchedule,
   dueMs: number,
-  end: TurnEnd,
-  missed: number,
-): QueueEvent {
+  error: unknown,
+  retryInMs: number,
+): QueueEvent => ({
+  type: "schedule.errored",
+  schedule: name,
+  jobName: job,
+  dueAt: new Date(dueMs),
+  error: eventError(error),
+  retryInMs,
+});
+
+function eventOf({ name, job }: CheckedSchedule, end: TurnEnd): QueueEvent {
+  const { dueMs, missed } = end;
   const of = { schedule: name, jobName: job, dueAt: new Date(dueMs), missed };
   return end.kind === "enqueued"
     ? { type: "schedule.enqueued", ...of, jobId: end.jobId, created: end.created }

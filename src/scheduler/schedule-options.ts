@@ -20,16 +20,29 @@ export interface Occurrence {
 }
 
 /** What can be said of the job of an occurrence beside its payload, as in `enqueue`. */
-export type OccurrenceOptions = Omit<EnqueueOptions, "runAt" | "delayMs">;
+export interface OccurrenceOptions
+  extends Omit<EnqueueOptions, "runAt" | "delayMs" | "idempotencyKey"> {
+  /** Null for none: any other would be the same at each occurrence. @default what the job's definition derives from the payload */
+  readonly idempotencyKey?: null | undefined;
+}
 
 /** What gives a schedule's payload: the payload itself, or a function of the occurrence. */
-type PayloadSource<I> = I | ((occurrence: Occurrence) => I);
+type PayloadSource<I> = unknown extends I
+  ? // With `any` or `unknown` beside it, the function's parameter would have no type.
+      | string
+      | number
+      | boolean
+      | null
+      | readonly unknown[]
+      | { readonly [key: string]: unknown }
+      | ((occurrence: Occurrence) => unknown)
+  : I | ((occurrence: Occurrence) => I);
 
 /** Left out where the job takes none. */
 type SchedulePayload<I> = undefined extends I
   ? {
       /** The job takes none. */
-      readonly payload?: PayloadSource<I>;
+      readonly payload?: PayloadSource<I> | undefined;
     }
   : {
       /**
@@ -59,7 +72,7 @@ export interface ScheduleSettings<N extends string> {
   /** Whether an occurrence is skipped while the job of the one before has not ended. @default "allow" */
   readonly overlap?: "allow" | "skip" | undefined;
   /**
-   * How late an occurrence is still enqueued, in milliseconds, 1,000 or more, where no scheduler ran at its time.
+   * How late an occurrence is still enqueued, in milliseconds, 1,000 or more, whatever kept it waiting.
    * Of several missed ones only the latest is. @default however late
    */
   readonly maxLateMs?: number | undefined;
@@ -97,8 +110,8 @@ function hint(option: string, text: string): readonly [string, string] {
   return [option, text];
 }
 
-/** Keys that differ from day to day, or from month to month, do within this time. */
-const YEAR_MS = 366 * 86_400_000;
+/** A year of whole weeks: a key that comes again with the hour, the day of the week or the month is the same then. */
+const YEAR_MS = 364 * 86_400_000;
 
 /**
  * Checks the schedules of an app, and tries each of them.
@@ -109,7 +122,7 @@ export function checkSchedules(
   admission: Admission,
   schedules: unknown,
 ): readonly CheckedSchedule[] {
-  if (!isObject(schedules) || Array.isArray(schedules) || Object.keys(schedules).length === 0)
+  if (!isPlainObject(schedules) || Object.keys(schedules).length === 0)
     throw new QueueError(
       "INVALID_OPTION",
       "createScheduler(): schedules must be an object with a schedule or more, by their names.",
@@ -120,6 +133,13 @@ export function checkSchedules(
     named(name, () => tryOut(admission, schedule));
     return schedule;
   });
+}
+
+/** Neither a list, whose names are numbers, nor what `{ __proto__: … }` makes, which loses that schedule. */
+function isPlainObject(value: unknown): value is object {
+  if (!isObject(value)) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === null || prototype === Object.prototype;
 }
 
 /** Says of which schedule an error is: enqueueing knows only of jobs. */
@@ -158,15 +178,22 @@ function checkSchedule(name: string, given: Given): CheckedSchedule {
     occurrences: occurrencesOf(where, cron, timeZone),
     payloadAt: (dueMs) =>
       typeof payload === "function"
-        ? (payload as (occurrence: Occurrence) => unknown)({
-            schedule: name,
-            dueAt: new Date(dueMs),
-          })
+        ? payloadOf(where, payload as PayloadFunction, { schedule: name, dueAt: new Date(dueMs) })
         : payload,
     options,
     skipsOverlap: overlap === "skip",
     maxLateMs: maxLateMs ?? Number.POSITIVE_INFINITY,
   };
+}
+
+type PayloadFunction = (occurrence: Occurrence) => unknown;
+
+function payloadOf(where: string, payload: PayloadFunction, occurrence: Occurrence): unknown {
+  const given = payload(occurrence);
+  if (!(given instanceof Promise)) return given;
+  // Nobody awaits it, so its rejection would end the process.
+  given.catch(() => undefined);
+  throw new QueueError("INVALID_OPTION", `${where}.payload must not be an async function.`);
 }
 
 /** What would be enqueued next must be valid, and its key, if it has one, not be that of a year later. */
@@ -179,9 +206,10 @@ function tryOut(admission: Admission, schedule: CheckedSchedule): void {
   const first = occurrences.nextAfter(Date.now());
   const key = keyAt(first);
   if (first === undefined || key === null) return;
-  if (key === keyAt(occurrences.nextAfter(first + YEAR_MS)))
+  const later = occurrences.nextAfter(first + YEAR_MS - 1) ?? occurrences.nextAfter(first);
+  if (key === keyAt(later))
     throw new QueueError(
       "INVALID_OPTION",
-      `Its idempotency key is the same at its next occurrence and at one a year later, so only the first would become a job. Let the payload, or the key that job "${job}" derives from it, depend on dueAt, or set options.idempotencyKey to null.`,
+      `Its idempotency key is the same at its next occurrence and at one a year later, so not each would become a job. Let the payload, or the key that job "${job}" derives from it, depend on dueAt, or set options.idempotencyKey to null.`,
     );
 }

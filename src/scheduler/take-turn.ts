@@ -3,19 +3,18 @@ import type { PgTransaction } from "../queries/transaction.js";
 import { type BoundedTransactionOptions, inBoundedTransaction } from "./bounded-transaction.js";
 import type { CheckedSchedule } from "./schedule-options.js";
 
-/** An occurrence that is due, and how far its schedule has come. */
-export interface Turn {
-  readonly schedule: CheckedSchedule;
-  readonly lastDueMs: number;
+/** An occurrence, and how many before it nobody took. */
+export interface DueOccurrence {
   readonly dueMs: number;
-  /** Whether it is too late to enqueue it. */
-  readonly isLate: boolean;
+  readonly missed: number;
 }
 
 /** What became of a turn that was taken. */
-export type TurnEnd =
-  | { readonly kind: "enqueued"; readonly jobId: number; readonly created: boolean }
-  | { readonly kind: "skipped"; readonly reason: "overlap" | "late" };
+export type TurnEnd = DueOccurrence &
+  (
+    | { readonly kind: "enqueued"; readonly jobId: number; readonly created: boolean }
+    | { readonly kind: "skipped"; readonly reason: "overlap" | "late" }
+  );
 
 /** Enqueues the job of an occurrence. */
 export type EnqueueOccurrence = (
@@ -30,26 +29,44 @@ export interface TurnOptions extends BoundedTransactionOptions {
 }
 
 /**
- * Enqueues or skips an occurrence, and moves its schedule on, in one transaction.
+ * Enqueues or skips the latest occurrence that is due, and moves its schedule on, in one transaction.
  *
- * @returns Undefined where the turn is somebody else's or was, or its schedule is paused.
+ * Which one is the latest, and whether it is too late for it, is decided once the row is locked: the pool
+ * may have kept the turn waiting.
+ *
+ * @param lastDueMs Where the schedule's row stood.
+ * @returns Undefined where somebody else holds or has moved the row, its schedule is paused, or nothing is due.
  * @throws What the app's payload function or `enqueue` throws, and errors of the database; then the turn can be taken again.
  */
-export async function takeTurn(options: TurnOptions, turn: Turn): Promise<TurnEnd | undefined> {
+export async function takeTurn(
+  options: TurnOptions,
+  schedule: CheckedSchedule,
+  lastDueMs: number,
+): Promise<TurnEnd | undefined> {
   const { turns, enqueue } = options;
-  const { schedule, lastDueMs, dueMs, isLate } = turn;
-  const { name } = schedule;
+  const { name, occurrences } = schedule;
   return inBoundedTransaction(options, async (executor, tx) => {
-    const taken = await turns.take(executor, { name, lastDueMs, dueMs });
-    if (taken === undefined) return undefined;
-    const nextDueMs = schedule.occurrences.nextAfter(dueMs) ?? null;
-    const reason = isLate ? "late" : taken.isOpen && schedule.skipsOverlap ? "overlap" : undefined;
+    const taken = await turns.take(executor, name, lastDueMs);
+    const due = taken && occurrences.latest(lastDueMs, taken.nowMs);
+    if (due === undefined) return undefined;
+    const nextDueMs = occurrences.nextAfter(due.dueMs) ?? null;
+    const reason = reasonToSkip(schedule, due.dueMs, taken);
     if (reason !== undefined) {
-      await turns.moveOn(executor, { name, dueMs, nextDueMs, jobId: null });
-      return { kind: "skipped", reason };
+      await turns.moveOn(executor, { name, dueMs: due.dueMs, nextDueMs, jobId: null });
+      return { kind: "skipped", reason, ...due };
     }
-    const { id, created } = await enqueue(tx, schedule, dueMs);
-    await turns.moveOn(executor, { name, dueMs, nextDueMs, jobId: id });
-    return { kind: "enqueued", jobId: id, created };
+    const { id, created } = await enqueue(tx, schedule, due.dueMs);
+    await turns.moveOn(executor, { name, dueMs: due.dueMs, nextDueMs, jobId: id });
+    return { kind: "enqueued", jobId: id, created, ...due };
   });
+}
+
+function reasonToSkip(
+  { maxLateMs, skipsOverlap }: CheckedSchedule,
+  dueMs: number,
+  taken: { readonly nowMs: number; readonly isUnfinished: boolean } | undefined,
+): "late" | "overlap" | undefined {
+  if (taken === undefined) return undefined;
+  if (taken.nowMs - dueMs > maxLateMs) return "late";
+  return taken.isUnfinished && skipsOverlap ? "overlap" : undefined;
 }

@@ -17,7 +17,7 @@ export const SCHEDULES: readonly FieldFault[] = [
     tests: testsIn(
       "unit/scheduler/occurrences.test.ts",
       "is due as by a walk over every minute, next and latest",
-      "%s, which is never due again",
+      "%s, which is never due",
     ),
   },
   {

@@ -147,14 +147,21 @@ describe("a scheduler", () => {
     await scheduler.start();
     await waitUntil("it runs", hasMoreThan(0));
     proxy.swallow();
-    // Within the next second a turn or a look is sent, and never answered.
+    // A turn or a look is sent within a second, and never answered.
+    await waitUntil(
+      "it gives up",
+      () => room.spy.all().some(({ type }) => type.endsWith(".errored")),
+      { timeoutMs: 20_000 },
+    );
+    proxy.resume();
+    const before = (await room.jobs()).length;
+    await waitUntil("it goes on", hasMoreThan(before));
+    proxy.swallow();
     await new Promise((done) => setTimeout(done, 1_500));
     const beganMs = performance.now();
     await scheduler.stop();
     expect(performance.now() - beganMs).toBeLessThan(12_000);
     proxy.resume();
-    const errored = [...room.spy.all("statement.errored"), ...room.spy.all("schedule.errored")];
-    expect(errored.length).toBeGreaterThan(0);
     await scheduler.start();
     const count = (await room.jobs()).length;
     await waitUntil("it goes on", hasMoreThan(count));

@@ -11,6 +11,7 @@ const jobs = defineJobs({
   }),
   sweep: defineJob({ payload: z.object({}) }),
   tick: defineJob({ payload: z.void() }),
+  anything: defineJob({ payload: z.unknown() }),
 });
 const queue = createQueue({ jobs });
 const db = drizzle(new pg.Pool());
@@ -32,6 +33,7 @@ describe("createScheduler", () => {
           },
         },
         tick: { job: "tick", cron },
+        anything: { job: "anything", cron, payload: ({ dueAt }) => [dueAt.toISOString()] },
         sweep: { job: "sweep", cron, payload: {}, options: { priority: 1 }, overlap: "skip" },
       },
     });
@@ -52,6 +54,8 @@ describe("createScheduler", () => {
         without: { job: "report", cron },
         // @ts-expect-error a scheduled job is due at its occurrence
         delayed: { job: "report", cron, payload: { day: "" }, options: { delayMs: 5 } },
+        // @ts-expect-error any key but none would be the same at each occurrence
+        keyed: { job: "report", cron, payload: { day: "" }, options: { idempotencyKey: "x" } },
         // @ts-expect-error only two words are known
         overlapping: { job: "report", cron, payload: { day: "" }, overlap: "queue" },
       },

@@ -172,12 +172,15 @@ const pause = (ms: number): Promise<void> =>
     after(ms, resolve);
   });
 
+const MAX_CAUSES = 5;
+
 /** Whether an error may be the last word of a connection: the server's, the driver's or the network's. */
-function isConnectionLoss(error: unknown): boolean {
-  if (typeof error !== "object" || error === null) return false;
+function isConnectionLoss(error: unknown, depth = 0): boolean {
+  // A chain of causes may be a ring.
+  if (typeof error !== "object" || error === null || depth > MAX_CAUSES) return false;
   const { code, severity, cause } = error as Readonly<Record<string, unknown>>;
   if (severity === "FATAL" || severity === "PANIC") return true;
   if (typeof code === "string" && /^(CONNECTION_|ECONNRESET|EPIPE|ETIMEDOUT)/.test(code))
     return true;
-  return cause !== error && isConnectionLoss(cause);
+  return isConnectionLoss(cause, depth + 1);
 }

@@ -1,6 +1,6 @@
 import { Cron } from "croner";
 import fc from "fast-check";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { MAX_MISSED, type Occurrences, occurrencesOf } from "../../../src/scheduler/occurrences.js";
 
 const DAY_MS = 86_400_000;
@@ -19,10 +19,6 @@ function allOf(occurrences: Occurrences, fromMs: number, untilMs: number): numbe
   }
   return all;
 }
-
-// The one clock that counts: whether a pattern is due again is asked when it is read.
-beforeAll(() => vi.setSystemTime("2026-01-01T00:00:00Z"));
-afterAll(() => vi.useRealTimers());
 
 const formats = new Map<string, Intl.DateTimeFormat>();
 
@@ -258,16 +254,14 @@ describe("occurrencesOf refuses", () => {
     expect(() => occurrencesOf("schedules.nightly", "* * * * *", zone)).toThrow(refusal(text));
   });
 
-  test.each([
-    "0 0 30 2 *",
-    "0 0 31 4,6,9,11 *",
-    "* * * 30 2 * 2026-9999",
-    "0 0 0 29 2 * 2027",
-    "0 0 0 1 1 * 2020",
-    "0 0 0 1 1 * 1999-2001",
-  ])("%s, which is never due again", (cron) => {
-    expect(() => dueOf(cron, "Europe/Berlin")).toThrow(refusal("is never due again"));
-  });
+  test.each(["0 0 30 2 *", "0 0 31 4,6,9,11 *", "* * * 30 2 * 2026-9999", "0 0 0 29 2 * 2027"])(
+    "%s, which is never due",
+    (cron) => {
+      expect(() => dueOf(cron, "Europe/Berlin")).toThrow(
+        refusal("is never due: its dates do not exist"),
+      );
+    },
+  );
 });
 
 test("starts no timer", () => {

@@ -74,6 +74,37 @@ describe("createScheduler() refuses, before any SQL,", () => {
       expect(refusalOf(scheduled({ ...whole, payload })).code).toBe("INVALID_PAYLOAD");
   });
 
+  test.each([
+    ["of the hour, each hour", "0 * * * *", (at: Date) => `${at.getUTCHours()}`],
+    ["of the minute, each minute", "* * * * *", (at: Date) => `${at.getUTCMinutes()}`],
+    ["of the day of the week, each day", "0 3 * * *", (at: Date) => `${at.getUTCDay()}`],
+    ["of the month, each month", "0 0 1 * *", (at: Date) => `${at.getUTCMonth()}`],
+    ["in a year that ends before long", "0 0 1 1 * ", () => "same"],
+  ])("a key that comes again: %s", (_, cron, keyOf) => {
+    const payload = ({ dueAt }: { dueAt: Date }) => ({ day: keyOf(dueAt) });
+    expect(refusalOf(scheduled({ ...keyed, cron, payload })).message).toContain("is the same at");
+  });
+
+  test("an async payload function, and lets its rejection end nothing", async () => {
+    const unhandled: unknown[] = [];
+    const listener = (reason: unknown) => void unhandled.push(reason);
+    process.on("unhandledRejection", listener);
+    const payload = async () => {
+      throw new Error("nobody awaits this");
+    };
+    expect(refusalOf(scheduled({ ...whole, payload })).message).toContain(
+      "schedules.nightly.payload must not be an async function",
+    );
+    await new Promise((done) => setTimeout(done, 20));
+    process.off("unhandledRejection", listener);
+    expect(unhandled).toEqual([]);
+  });
+
+  test("a list, and what { __proto__ } makes", () => {
+    for (const schedules of [[whole], { __proto__: whole, x: whole }])
+      expect(refusalOf({ queue, db, schedules }).message).toContain("schedules must be an object");
+  });
+
   test("a function that throws, with what it throws", () => {
     const payload = () => {
       throw new RangeError("mine");
@@ -97,6 +128,11 @@ describe("createScheduler() accepts", () => {
       });
       expect(() => create(scheduled({ ...keyed, payload }))).not.toThrow();
     }
+  });
+
+  test("a pattern whose year has passed, since its last occurrence may have been missed", () => {
+    const cron = "0 0 3 31 12 * 2025";
+    expect(() => create(scheduled({ ...whole, cron }))).not.toThrow();
   });
 
   test("a key that is always the same where it is told to have none", () => {
