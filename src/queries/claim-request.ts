@@ -44,6 +44,8 @@ export interface ClaimRequest {
   readonly peeks: boolean;
   /** Whether the last claim left due jobs behind: this one is likely to find as many as it asks for. */
   readonly hasBacklog: boolean;
+  /** Whether it is to be answered as soon as can be, with jobs for the free slots and nothing else; then `ahead` is 0 and `sweep` undefined. */
+  readonly isPrompt: boolean;
 }
 
 const given = `

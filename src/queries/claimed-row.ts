@@ -88,10 +88,7 @@ export function readClaim(rows: readonly Row[], pairs: readonly ClaimPair[]): Cl
   }
   if (clock === undefined) throw new TypeError("A claim answered without its clock row.");
   return {
-    // "returning" has no order; jobs are to start in theirs.
-    jobs: jobs.sort(
-      (a, b) => a.priority - b.priority || a.place.atUs - b.place.atUs || a.place.id - b.place.id,
-    ),
+    jobs: jobs.sort(inOrder),
     ended,
     nowUs: Number(clock["now_us"]),
     nextDueUs: clock["next_due_us"] === null ? null : Number(clock["next_due_us"]),
@@ -103,6 +100,14 @@ export function readClaim(rows: readonly Row[], pairs: readonly ClaimPair[]): Cl
     paused: queuesOf(clock["paused_turns"], pairs),
   };
 }
+
+/** Reads the rows of a claim that answers nothing else. */
+export const readClaimedJobs = (rows: readonly Row[]): readonly ClaimedJob[] =>
+  rows.map(readJob).sort(inOrder);
+
+/** "returning" has no order; jobs are to start in theirs. */
+const inOrder = (a: ClaimedJob, b: ClaimedJob): number =>
+  a.priority - b.priority || a.place.atUs - b.place.atUs || a.place.id - b.place.id;
 
 /** Turns are counted from 1. */
 function queuesOf(turns: unknown, pairs: readonly ClaimPair[]): readonly string[] {

@@ -1,5 +1,6 @@
 import type { TableNames } from "../schema/table-names.js";
 import { claimKind, claimParts } from "./claim-jobs.js";
+import { claimPromptly } from "./claim-promptly.js";
 import { type ClaimRequest, claimValues } from "./claim-request.js";
 import { type ClaimAnswer, readClaim } from "./claimed-row.js";
 import type { Executor } from "./executor.js";
@@ -41,7 +42,10 @@ export function settleAndClaim(
   processedKeysMs: number | null = null,
 ): (executor: Executor, task: SettleAndClaim) => Promise<SettleAndClaimAnswer> {
   const templates = new Map<string, Template>();
+  const claimAlone = claimPromptly(tables);
   return async (executor, { items, request }) => {
+    if (request?.isPrompt && items.length === 0)
+      return { unsettled: new Map(), claim: await claimAlone(executor, request) };
     const shape = shapeOf(items);
     const name = nameOf(shape, request);
     let prepared = templates.get(name);

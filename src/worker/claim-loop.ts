@@ -251,7 +251,7 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
     const request = nextRequest(nowMs, present);
     if (request !== undefined && sendBeside !== undefined && leavesBeside(request))
       return sweepBeside(sendBeside, request);
-    if (request !== undefined) return claim(batchWith(nowMs), request);
+    if (request !== undefined) return claim(request.isPrompt ? [] : batchWith(nowMs), request);
     const batch = settles.take(nowMs, false);
     return batch === undefined ? rest(nowMs, present) : send(batch, undefined);
   };

@@ -55,6 +55,8 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
     hasOtherConnection: options.hasOtherConnection,
   });
   let isWoken = true;
+  /** Whether somebody has told of a job: that is fetched first, and the rest is looked for behind it. */
+  let isTold = false;
   let hasBacklog = false;
   let nextPollMs = 0;
   /** The priority of a job that was passed over, and that the next claim sees. */
@@ -79,36 +81,45 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
       ? jittered(CLOSE_POLL_MS, 1.5)
       : jittered(options.pollIntervalMs);
 
-  const wake = (): void => {
+  const look = (): void => {
     isWoken = true;
     sweeps.wake();
   };
 
+  /** Whether nothing else is to be done, or known to be there, than what a wake-up tells of. */
+  const isIdle = (nowMs: number, room: ClaimRoom): boolean =>
+    room.free > 0 && !hasBacklog && !leavesDue && yieldsTo() === undefined && nowMs < nextPollMs;
+
   return {
     next(nowMs, room) {
       if (room.free + room.ahead === 0 || nowMs < nextMs(room)) return undefined;
-      const sweep = sweeps.next(nowMs, room, hasBacklog);
+      const isPrompt = isTold && isIdle(nowMs, room);
+      const sweep = isPrompt ? sweeps.passBy() : sweeps.next(nowMs, room, hasBacklog);
       const isBeside = sweep !== undefined && sweeps.isBeside(sweep);
       // Another claim follows at once: what brought this one is not to wait for its answer.
       if (isBeside) nextPollMs = nowMs;
-      else isWoken = false;
+      else isWoken = isTold = false;
       return {
         workerId: options.workerId,
         pairs: floors.nextPairs(),
         names: options.names,
-        // The other half is for the claims meanwhile.
-        free: isBeside ? Math.ceil(room.free / 2) : room.free,
-        ahead: isBeside ? 0 : room.ahead,
+        ...shareOf(room, isBeside, isPrompt),
         leaseMs: options.leaseMs,
         leaseMsByName: options.leaseMsByName,
         sweep,
         peeks: sweep !== undefined || yieldsTo() !== undefined,
         hasBacklog,
+        isPrompt,
       };
     },
     nextMs,
     isBeside: ({ sweep }) => sweep !== undefined && sweeps.isBeside(sweep),
     learn(given, answer, nowMs) {
+      if (given.isPrompt) {
+        hasBacklog = answer.isFull;
+        sweeps.learn(given, answer, nowMs, hasBacklog);
+        return;
+      }
       const request = withoutPaused(given, answer);
       const wasBeside = request.sweep !== undefined && sweeps.isBeside(request.sweep);
       floors.learn(request.pairs, answer);
@@ -124,9 +135,12 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
     },
     forget({ sweep }, error) {
       sweeps.forget(sweep, error);
-      wake();
+      look();
     },
-    wake,
+    wake() {
+      isTold = true;
+      look();
+    },
     lookFar() {
       isWoken = true;
       sweeps.lookFar();
@@ -137,6 +151,14 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
     yieldsTo,
   };
 }
+
+/** How much of the room a claim may fill; the other half is for the claims beside it. */
+const shareOf = (
+  { free, ahead }: ClaimRoom,
+  isBeside: boolean,
+  isPrompt: boolean,
+): Pick<ClaimRequest, "free" | "ahead"> =>
+  isBeside ? { free: Math.ceil(free / 2), ahead: 0 } : { free, ahead: isPrompt ? 0 : ahead };
 
 /** What is paused was not looked at: its floor stays where it is, and all that comes meanwhile lies above. */
 function withoutPaused(request: ClaimRequest, { paused }: ClaimAnswer): ClaimRequest {

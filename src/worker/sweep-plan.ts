@@ -14,6 +14,8 @@ import { jittered } from "./clock.js";
 export interface SweepPlan {
   /** What sweep a claim that leaves now is to be; none: a plain one. */
   next(nowMs: number, room: ClaimRoom, hasBacklog: boolean): Sweep | undefined;
+  /** A claim leaves that is no sweep, whatever is due. */
+  passBy(): undefined;
   /** When a sweep is due that is not to wait for the next poll, given that there is room. */
   dueMs(room: ClaimRoom): number;
   /** Whether this is the long far sweep under way: it runs on the listening connection, one at a time. */
@@ -82,6 +84,8 @@ export function createSweepPlan(options: SweepPlanOptions): SweepPlan {
   let isAskedSinceFar = false;
   /** Somebody spoke of jobs after the last claim left. */
   let isWoken = false;
+  /** Whether a claim since the wake-up has found jobs: that may have been all. */
+  let isExplained = false;
   let passedPriority: number | undefined;
   /** A suspect was found, and they are taken one at a time. */
   let leavesSuspects = false;
@@ -184,8 +188,9 @@ export function createSweepPlan(options: SweepPlanOptions): SweepPlan {
     // A wake-up that came while the claim was under way is for a job that it may have missed.
     const isLate = isBeside(sweep) ? isWokenSinceBeside : isWoken;
     if (owes === "nothing" || isLate) return owes;
+    if (answer.jobs.length > 0) isExplained = true;
     if (sweep === undefined || !answer.hasSwept) return owes;
-    return sweep.reachMs === null || answer.jobs.length > 0 ? "nothing" : "far";
+    return sweep.reachMs === null || isExplained ? "nothing" : "far";
   };
 
   return {
@@ -204,6 +209,9 @@ export function createSweepPlan(options: SweepPlanOptions): SweepPlan {
         isWokenSinceBeside = false;
       } else isWoken = false;
       return isDue ? sweep : undefined;
+    },
+    passBy() {
+      isWoken = false;
     },
     dueMs: (room) =>
       Math.min(farDueMs(room), owes === "near" ? nextNearMs : Number.POSITIVE_INFINITY),
@@ -226,6 +234,7 @@ export function createSweepPlan(options: SweepPlanOptions): SweepPlan {
     wake() {
       isWoken = true;
       isWokenSinceBeside = true;
+      isExplained = false;
       owes = "near";
     },
     lookFar() {

@@ -93,6 +93,7 @@ const STATEMENTS: readonly (readonly [
     "claim above a floor",
     (executor) => run(executor, { items: [], request: request({ floorAgoMs: 60_000 }) }),
   ],
+  ["claim promptly", (executor) => run(executor, { items: [], request: promptRequest() })],
   [
     "near sweep",
     (executor) =>
@@ -194,8 +195,16 @@ function request(options: { floorAgoMs?: number; reachMs?: number | null } = {})
     sweep: reachMs === undefined ? undefined : { reachMs, exclusive: true, suspects: 1 },
     peeks: true,
     hasBacklog: false,
+    isPrompt: false,
   };
 }
+
+const promptRequest = (): ClaimRequest => ({
+  ...request({ floorAgoMs: 60_000 }),
+  ahead: 0,
+  peeks: false,
+  isPrompt: true,
+});
 
 interface PlanNode {
   readonly "Node Type": string;

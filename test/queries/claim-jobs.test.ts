@@ -39,10 +39,13 @@ const expired = [
   ", 'running', 1, statement_timestamp() - interval '1 second', 1, 'worker-0'",
 ] as const;
 
-describe("a claim", () => {
+describe.each([
+  ["a claim", {}],
+  ["a prompt claim", { isPrompt: true }],
+])("%s", (_, kind) => {
   test("starts an attempt, raises the lease version and takes a lease", async () => {
     await seed(1, 5);
-    const { jobs } = await claim();
+    const { jobs } = await claim(kind);
     expect(jobs).toMatchObject([{ attempts: 1, leaseVersion: 1, isRecovered: false }]);
     const { rows } = await database.pool.query(
       `select status, attempts, locked_by, lease_until > statement_timestamp() + interval '29 seconds' as is_held
@@ -56,7 +59,7 @@ describe("a claim", () => {
   test("takes no more than there is room for, the longest due first", async () => {
     await seed(5, 5);
     await seed(5, 50);
-    const { jobs } = await claim({ free: 5 });
+    const { jobs } = await claim({ ...kind, free: 5 });
     const ids = jobs.map((job) => job.id).toSorted((a, b) => a - b);
     const { rows } = await database.pool.query<{ id: string }>(
       "select id from queue_jobs order by available_at, id limit 5",
@@ -64,6 +67,73 @@ describe("a claim", () => {
     expect(ids).toEqual(rows.map((row) => Number(row.id)));
   });
 
+  test("leaves alone what is not due, and queues that are paused", async () => {
+    await seed(1, -60);
+    await database.pool.query(
+      "insert into queue_controls (queue, paused_at) values ('held', now()) on conflict do nothing",
+    );
+    await seed(2, 5);
+    await database.pool.query(
+      "update queue_jobs set queue = 'held' where id = (select max(id) from queue_jobs)",
+    );
+    const pairs = createClaimFloors(["held", "default"]).nextPairs();
+    const { jobs } = await claim({ ...kind, pairs });
+    expect(jobs).toMatchObject([{ queue: "default" }]);
+  });
+
+  test("leaves alone names that this worker does not know", async () => {
+    await seed(3, 5);
+    expect((await claim({ ...kind, names: ["other"] })).jobs).toEqual([]);
+    expect((await claim({ ...kind, names: ["report"] })).jobs).toHaveLength(3);
+  });
+
+  test("gives each name its own lease", async () => {
+    await seed(1, 5);
+    await claim({ ...kind, leaseMsByName: { report: 3_600_000 } });
+    const { rows } = await database.pool.query(
+      "select lease_until > statement_timestamp() + interval '59 minutes' as is_long from queue_jobs",
+    );
+    expect(rows).toEqual([{ is_long: true }]);
+  });
+
+  test("does not recover expired leases: that is a sweep's", async () => {
+    await seed(1, 5, ...expired);
+    expect((await claim(kind)).jobs).toEqual([]);
+  });
+
+  test("hands out jobs in their order, the most urgent first", async () => {
+    await seed(2, 5, ", priority", ", 7");
+    await seed(2, 1);
+    await seed(2, 50);
+    const { jobs } = await claim(kind);
+    expect(jobs.map(({ priority }) => priority)).toEqual([5, 5, 5, 5, 7, 7]);
+    const ages = jobs.map(({ place }) => place.atUs);
+    expect(ages.slice(0, 4)).toEqual(ages.slice(0, 4).toSorted((a, b) => a - b));
+  });
+
+  test("leaves alone what is at or below its floor", async () => {
+    await seed(3, 5);
+    const floor = (await places(""))[1] ?? null;
+    const { jobs } = await claim({ ...kind, pairs: [{ queue: "default", priority: 5, floor }] });
+    expect(jobs).toHaveLength(1);
+  });
+});
+
+describe("a prompt claim", () => {
+  test("says whether it was full", async () => {
+    await seed(3, 5);
+    expect(await claim({ isPrompt: true, free: 2 })).toMatchObject({ isFull: true });
+    expect(await claim({ isPrompt: true, free: 2 })).toMatchObject({ isFull: false });
+  });
+
+  test("takes jobs that have been tried, and such as may be tried once: its slots are free", async () => {
+    await seed(1, 5, ", attempts", ", 1");
+    await seed(1, 5, ", max_attempts", ", 1");
+    expect((await claim({ isPrompt: true })).jobs).toHaveLength(2);
+  });
+});
+
+describe("a plain claim", () => {
   test("fetches ahead only jobs that have never been tried and may be tried again", async () => {
     await seed(4, 50, ", attempts", ", 1");
     await seed(4, 40, ", max_attempts", ", 1");
@@ -118,26 +188,6 @@ describe("a claim", () => {
     const { jobs, nextDueUs } = await claim({ free: 2, hasBacklog: true });
     expect(jobs).toHaveLength(1);
     expect(nextDueUs).not.toBeNull();
-  });
-
-  test("leaves alone names that this worker does not know", async () => {
-    await seed(3, 5);
-    expect((await claim({ names: ["other"] })).jobs).toEqual([]);
-    expect((await claim({ names: ["report"] })).jobs).toHaveLength(3);
-  });
-
-  test("gives each name its own lease", async () => {
-    await seed(1, 5);
-    await claim({ leaseMsByName: { report: 3_600_000 } });
-    const { rows } = await database.pool.query(
-      "select lease_until > statement_timestamp() + interval '59 minutes' as is_long from queue_jobs",
-    );
-    expect(rows).toEqual([{ is_long: true }]);
-  });
-
-  test("does not recover expired leases: that is a sweep's", async () => {
-    await seed(1, 5, ...expired);
-    expect((await claim()).jobs).toEqual([]);
   });
 });
 

@@ -119,10 +119,16 @@ describe("no batched statement waits for a row lock:", () => {
     expect(await countWhere("true")).toBe(1);
   });
 
-  test("a claim and a sweep pass a locked candidate by", async () => {
-    await database.pool.query(
-      "update queue_jobs set lease_until = statement_timestamp() - interval '1 second'",
-    );
+  test.each([
+    ["a claim", {}, "status = 'queued', lease_until = null"],
+    ["a prompt claim", { isPrompt: true }, "status = 'queued', lease_until = null"],
+    [
+      "a sweep",
+      { sweep: { reachMs: null, exclusive: false, suspects: 1 } },
+      "lease_until = statement_timestamp() - interval '1 second'",
+    ],
+  ])("%s passes a locked candidate by", async (_, kind, state) => {
+    await database.pool.query(`update queue_jobs set ${state}`);
     await lock("no key update");
     const { claim } = await run(executor, {
       items: [],
@@ -130,7 +136,7 @@ describe("no batched statement waits for a row lock:", () => {
         workerId: "other",
         names: ["note"],
         free: JOBS,
-        sweep: { reachMs: null, exclusive: false, suspects: 1 },
+        ...kind,
       }),
     });
     expect(claim?.jobs).toHaveLength(99);

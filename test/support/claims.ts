@@ -50,5 +50,6 @@ export const claimRequest = (change: Partial<ClaimRequest> = {}): ClaimRequest =
   sweep: undefined,
   peeks: false,
   hasBacklog: false,
+  isPrompt: false,
   ...change,
 });

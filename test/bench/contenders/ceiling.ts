@@ -48,6 +48,7 @@ export function open(options: ContenderOptions): Contender {
           sweep: undefined,
           peeks: false,
           hasBacklog: true,
+          isPrompt: false,
         },
       });
       const jobs = answer.claim?.jobs ?? [];

@@ -74,6 +74,7 @@ export const claims =
         sweep: { reachMs: null, exclusive: false, suspects: 1 },
         peeks: false,
         hasBacklog: false,
+        isPrompt: false,
       },
     });
     const [job] = claim?.jobs ?? [];

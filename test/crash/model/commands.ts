@@ -15,6 +15,7 @@ export interface Claim {
   readonly ahead: number;
   readonly sweeps: boolean;
   readonly suspects: 0 | 1;
+  readonly isPrompt: boolean;
 }
 
 /** One thing that somebody does to the queue. Holds are picked by their place among those handed out. */
@@ -63,9 +64,14 @@ const claim: fc.Arbitrary<Claim> = fc
     ahead: fc.integer({ min: 0, max: 3 }),
     sweeps: fc.constantFrom(true, true, false),
     suspects: fc.constantFrom(1 as const, 1 as const, 0 as const),
+    isPrompt: fc.boolean(),
   })
   .filter(({ free, ahead }) => free + ahead > 0)
-  .map((asked) => ({ ...asked, suspects: asked.free === 0 ? 0 : asked.suspects }));
+  .map(({ isPrompt, ...asked }) =>
+    isPrompt && asked.free > 0
+      ? { ...asked, isPrompt, ahead: 0, sweeps: false, suspects: 0 as const }
+      : { ...asked, isPrompt: false, suspects: asked.free === 0 ? 0 : asked.suspects },
+  );
 
 /** Less and more than a lease. No sum of them is a delay: real time passes too. */
 const ms = fc.constantFrom(20_000, 40_000, 80_000);

@@ -179,7 +179,7 @@ const settleItem = ({ hold, end }: Ending): SettleItem => ({
   recordsKey: end === "complete" || end === "remove",
 });
 
-const claimRequest = ({ free, ahead, sweeps, suspects }: Claim) => ({
+const claimRequest = ({ free, ahead, sweeps, suspects, isPrompt }: Claim) => ({
   workerId: "worker",
   // All that is due lies below the floor of a sweep, as for a worker that has looked before.
   pairs: createClaimFloors(["default"])
@@ -196,4 +196,5 @@ const claimRequest = ({ free, ahead, sweeps, suspects }: Claim) => ({
   sweep: sweeps ? { reachMs: null, exclusive: false, suspects } : undefined,
   peeks: sweeps,
   hasBacklog: false,
+  isPrompt,
 });

@@ -131,8 +131,8 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     changes: [
       [
         CLAIM,
-        "\n  statement_timestamp() + interval '1 millisecond'\n",
-        "\n  to_timestamp($client_ms::float8 / 1000) + interval '1 millisecond'\n",
+        "\n  statement_timestamp() + interval '1 millisecond'",
+        "\n  to_timestamp($client_ms::float8 / 1000) + interval '1 millisecond'",
       ],
       [
         CLAIM_REQUEST,

@@ -62,10 +62,12 @@ describe("a plan that polls once a minute", () => {
     const some = claimAnswer({ jobs: [claimedJob()], hasSwept: true });
     plan.lookFar();
     plan.wake();
+    expect(claim(plan, 60, some)).toBe("no sweep");
     // Near sweeps are 50 to 60 ms apart, from the answer on.
     expect(claim(plan, 61, some)).toBe(10_000);
     plan.wake();
     const farAtMs = plan.nextMs(room);
+    expect(claim(plan, 121, some)).toBe("no sweep");
     expect(claim(plan, 122, some)).toBe(10_000);
     expect(farAtMs).toBe(0);
     expect(plan.nextMs(room)).toBeLessThanOrEqual(181);
@@ -81,6 +83,62 @@ describe("a plan that polls once a minute", () => {
     expect(plan.nextMs(room)).toBe(0);
     expect(claim(plan, 1)).toBe("no sweep");
     expect(plan.nextMs(room)).toBeLessThan(200);
+  });
+
+  test("after a wake-up claims promptly, for free slots only, and sweeps behind it", () => {
+    const plan = createPlan();
+    claim(plan, 0);
+    plan.wake();
+    const prompt = plan.next(5, { ...room, ahead: 4 });
+    expect(prompt).toMatchObject({ isPrompt: true, sweep: undefined, free: 10, ahead: 0 });
+    if (prompt) plan.learn(prompt, claimAnswer({ jobs: [claimedJob()] }), 6);
+    const nearAtMs = plan.nextMs(room);
+    expect(plan.next(nearAtMs, room)).toMatchObject({
+      isPrompt: false,
+      sweep: { reachMs: 10_000 },
+    });
+  });
+
+  test("looks no further than near where a prompt claim has found what woke it", () => {
+    const plan = createPlan();
+    claim(plan, 0);
+    plan.wake();
+    claim(plan, 61, claimAnswer({ jobs: [claimedJob()] }));
+    expect(claim(plan, 62)).toBe(10_000);
+    expect(plan.nextMs(room)).toBeGreaterThanOrEqual(60_000);
+  });
+
+  test("looks to the beginning where the prompt claim found a job before another wake-up came", () => {
+    const plan = createPlan();
+    claim(plan, 0);
+    plan.wake();
+    const prompt = plan.next(61, room);
+    plan.wake();
+    if (prompt) plan.learn(prompt, claimAnswer({ jobs: [claimedJob()] }), 62);
+    expect(claim(plan, 62)).toBe("no sweep");
+    expect(claim(plan, 63)).toBe(10_000);
+    expect(plan.nextMs(room)).toBeLessThan(200);
+  });
+
+  test.each([
+    ["no slot is free", { ...room, free: 0, ahead: 4 }, 5, {}],
+    ["its poll is due", room, 90_000, {}],
+    ["there is a backlog", room, 5, { jobs: [claimedJob()], isFull: true }],
+    ["jobs are known to wait for a slot", room, 5, { leavesDue: true }],
+  ])("claims nothing promptly where %s", (_, given, nowMs, answer) => {
+    const plan = createPlan();
+    claim(plan, 0, claimAnswer(answer));
+    plan.wake();
+    expect(plan.next(nowMs, given)).toMatchObject({ isPrompt: false });
+  });
+
+  test("a prompt claim that comes back full is followed by another claim at once", () => {
+    const plan = createPlan();
+    claim(plan, 0);
+    plan.wake();
+    claim(plan, 5, claimAnswer({ jobs: [claimedJob()], isFull: true }));
+    expect(plan.nextMs(room)).toBe(0);
+    expect(plan.next(6, room)).toMatchObject({ isPrompt: false, hasBacklog: true });
   });
 
   test("looks again when a job of its own is due again", () => {
@@ -270,7 +328,6 @@ describe("a sweep that the server refuses", () => {
     expect(looks).not.toContain(null);
     expect(looks).toContain("no sweep");
     expect(looks).toContain(10_000);
-    plan.wake();
     expect(claim(plan, 90_100)).toBeNull();
   });
 
