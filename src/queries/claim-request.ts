@@ -48,19 +48,24 @@ export interface ClaimRequest {
   readonly isPrompt: boolean;
 }
 
-const given = `
+const asked = `
   select queue, priority, turn,
     coalesce('epoch'::timestamptz + floor_us * interval '1 microsecond', '-infinity') as floor_at, floor_id
   from unnest($queues::text::text[], $priorities::text::smallint[], $floors_us::text::bigint[], $floor_ids::text::bigint[])
     with ordinality as pair(queue, priority, floor_us, floor_id, turn)`;
 
 /** The pairs to look at, each with the place it is looked at from. */
-export const requestedPairs = `request as materialized (${given})`;
+export const requestedPairs = `request as materialized (${asked})`;
 
-/** Those of them whose queue nobody has paused. */
+const paused = "select queue from {controls} where paused_at is not null";
+
+/** A query for those of them whose queue nobody has paused. */
+export const unpausedOnly = `select * from (${asked}) as asked where queue not in (${paused})`;
+
+/** The same as `request`, beside what {@link pausedTurns} asks for. */
 export const unpausedPairs = `
-  asked as materialized (${given}),
-  paused as materialized (select queue from {controls} where paused_at is not null),
+  asked as materialized (${asked}),
+  paused as materialized (${paused}),
   request as materialized (select * from asked where queue not in (select queue from paused))`;
 
 /** Which pairs are left out, by their turns; null: none. */
