@@ -39,7 +39,7 @@ export function claimPromptly(
       isFull: jobs.length >= request.free,
       passedOver: undefined,
       leavesDue: false,
-      paused: [],
+      paused: undefined,
     };
   };
 }

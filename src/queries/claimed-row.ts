@@ -43,8 +43,8 @@ export interface ClaimAnswer {
   readonly passedOver: PassedOver | undefined;
   /** Whether a due job that a plain claim sees needs a free slot and got none, for however short a time. */
   readonly leavesDue: boolean;
-  /** The queues that it did not look at, since they are paused. */
-  readonly paused: readonly string[];
+  /** The queues that it did not look at, since they are paused; undefined where it does not tell. */
+  readonly paused: readonly string[] | undefined;
 }
 
 /** A job whose lease ran out twice or more may be what kills its workers: they are taken one at a time. */

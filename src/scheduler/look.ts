@@ -1,4 +1,5 @@
 import type { ScheduleProgress, ScheduleTurns } from "../queries/schedule-turns.js";
+import { sqlState } from "../queries/sql-errors.js";
 import { monotonicMs } from "../worker/clock.js";
 import { type BoundedTransactionOptions, inBoundedTransaction } from "./bounded-transaction.js";
 import type { CheckedSchedule } from "./schedule-options.js";
@@ -39,8 +40,28 @@ export function lookAtSchedules(options: LookOptions): Promise<Looked> {
 /**
  * Makes the rows of schedules that have none: they begin now.
  *
- * By itself, since it may have to wait for somebody who is making one of them: those that have a row do not.
+ * By itself, since it may have to wait for somebody who is making one of them: those that have a row do not,
+ * and the others begin one by one then.
+ *
+ * @throws The server's error where one of them is still waited for.
  */
-export function beginSchedules(options: LookOptions, names: readonly string[]): Promise<void> {
-  return inBoundedTransaction(options, (executor) => options.turns.begin(executor, names));
+export async function beginSchedules(
+  options: LookOptions,
+  names: readonly string[],
+): Promise<void> {
+  const begin = (of: readonly string[]): Promise<void> =>
+    inBoundedTransaction(options, (executor) => options.turns.begin(executor, of));
+  try {
+    await begin(names);
+  } catch (error) {
+    if (sqlState(error) !== LOCK_NOT_AVAILABLE || names.length === 1) throw error;
+    for (const name of names) await begin([name]).catch(ignoreLock);
+    throw error;
+  }
+}
+
+const LOCK_NOT_AVAILABLE = "55P03";
+
+function ignoreLock(error: unknown): void {
+  if (sqlState(error) !== LOCK_NOT_AVAILABLE) throw error;
 }

@@ -31,19 +31,22 @@ const LOOK_MS = 30_000;
 /** After errors. */
 const PAUSE = { firstMs: 1_000, maxMs: 60_000 };
 /** While somebody else holds a schedule's row: mostly another scheduler that takes the turn. */
-const HELD_PAUSE = { firstMs: 250, maxMs: 5_000 };
+const HELD_PAUSE = { firstMs: 250, maxMs: 1_000 };
 /** A row that is held for longer is told of: no scheduler takes so long. */
 const HELD_LONG_MS = 2 * TRANSACTION_LIMIT_MS;
 /** A row that is so far ahead of the clock stops its schedule; less may be the clock's. */
 const AHEAD_MS = 60_000;
+
+const NOT_BEGUN =
+  "The rows of new schedules were made, and are not there: a trigger or a policy on the schedules' table keeps them away.";
 
 /** One schedule, as this process knows it. */
 interface ScheduleState {
   readonly schedule: CheckedSchedule;
   readonly errors: RetryPause;
   readonly held: RetryPause;
-  /** Since when its row has been held at the same place. */
-  heldSinceMs: number | undefined;
+  /** Where and since when its row has been held. */
+  heldAt: { readonly lastDueMs: number; readonly sinceMs: number } | undefined;
   /** What was told of this row is not told again while it stays as it is. */
   toldAtMs: number | undefined;
 }
@@ -62,6 +65,9 @@ export function createScheduleLoop(given: ScheduleLoopOptions): ScheduleLoop {
   const looks = createRetryPause(PAUSE);
   const begins = createRetryPause(PAUSE);
   const alarm = createAlarm();
+  let isFirst = true;
+  /** Rows that were made, and that no look has seen yet. */
+  const begun = new Set<string>();
 
   const statementErrored = (statement: string, error: unknown, retryInMs: number): number => {
     emit({ type: "statement.errored", statement, error: eventError(error), retryInMs });
@@ -72,10 +78,14 @@ export function createScheduleLoop(given: ScheduleLoopOptions): ScheduleLoop {
   const begin = async (names: readonly string[]): Promise<number> => {
     if (monotonicMs() < begins.untilMs()) return begins.untilMs();
     try {
+      if (names.some((name) => begun.has(name))) throw new Error(NOT_BEGUN);
       await beginSchedules(options, names);
+      for (const name of names) begun.add(name);
       begins.succeeded();
       return 0;
     } catch (error) {
+      if (isFirst && isFatal(error)) throw error;
+      begun.clear();
       return statementErrored("begin_schedules", error, begins.errored());
     }
   };
@@ -118,6 +128,7 @@ export function createScheduleLoop(given: ScheduleLoopOptions): ScheduleLoop {
     looks.succeeded();
     let nextAtMs = monotonicMs() + LOOK_MS;
     const missing = states.filter(({ schedule }) => !looked.progress.has(schedule.name));
+    for (const name of looked.progress.keys()) begun.delete(name);
     for (const state of states) {
       if (isStopped) return nextAtMs;
       if (!missing.includes(state)) nextAtMs = Math.min(nextAtMs, await serve(state, looked));
@@ -141,10 +152,14 @@ export function createScheduleLoop(given: ScheduleLoopOptions): ScheduleLoop {
 
   return {
     async start() {
-      const first = round().catch((error: unknown) => {
-        if (isFatal(error)) throw error;
-        return lookErrored(error);
-      });
+      const first = round()
+        .catch((error: unknown) => {
+          if (isFatal(error)) throw error;
+          return lookErrored(error);
+        })
+        .finally(() => {
+          isFirst = false;
+        });
       running = first.then(goOn);
       // Who started it hears of it here.
       running.catch(() => undefined);
@@ -166,16 +181,19 @@ function newState(schedule: CheckedSchedule): ScheduleState {
     schedule,
     errors: createRetryPause(PAUSE),
     held: createRetryPause(HELD_PAUSE),
-    heldSinceMs: undefined,
+    heldAt: undefined,
     toldAtMs: undefined,
   };
 }
 
 /** The row is held, or has just been moved; the next look tells. */
 function heldUntil(state: ScheduleState, lastDueMs: number, dueMs: number, emit: Emit): number {
+  if (state.heldAt?.lastDueMs !== lastDueMs) {
+    forgetHeld(state);
+    state.heldAt = { lastDueMs, sinceMs: monotonicMs() };
+  }
   const retryInMs = state.held.errored();
-  state.heldSinceMs ??= monotonicMs();
-  const isLong = monotonicMs() - state.heldSinceMs > HELD_LONG_MS;
+  const isLong = monotonicMs() - state.heldAt.sinceMs > HELD_LONG_MS;
   if (isLong && state.toldAtMs !== lastDueMs) {
     state.toldAtMs = lastDueMs;
     const error = new Error("A transaction holds the schedule's row and keeps it from its turn.");
@@ -186,7 +204,7 @@ function heldUntil(state: ScheduleState, lastDueMs: number, dueMs: number, emit:
 
 function forgetHeld(state: ScheduleState): void {
   state.held.succeeded();
-  state.heldSinceMs = undefined;
+  state.heldAt = undefined;
 }
 
 /** The database's clock was ahead when an occurrence was enqueued, or somebody has written the time. */

@@ -230,6 +230,10 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
     return isLeft || isInDoubt ? [] : (settles.take(nowMs, true) ?? []);
   };
 
+  /** Outcomes do not wait for claims that are to be prompt: these take them along, and are plain ones then. */
+  const claimWith = (batch: SettleBatch, request: ClaimRequest): Promise<void> =>
+    claim(batch, batch.length === 0 ? request : { ...request, isPrompt: false });
+
   /** Until the next outcomes or the next claim are due, or something rings. */
   const rest = (nowMs: number, present: ClaimRoom): Promise<void> => {
     const waitsForPlan = mayClaim() && present.free + present.ahead > 0;
@@ -251,7 +255,7 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
     const request = nextRequest(nowMs, present);
     if (request !== undefined && sendBeside !== undefined && leavesBeside(request))
       return sweepBeside(sendBeside, request);
-    if (request !== undefined) return claim(request.isPrompt ? [] : batchWith(nowMs), request);
+    if (request !== undefined) return claimWith(batchWith(nowMs), request);
     const batch = settles.take(nowMs, false);
     return batch === undefined ? rest(nowMs, present) : send(batch, undefined);
   };

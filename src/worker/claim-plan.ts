@@ -17,8 +17,10 @@ export interface ClaimPlan {
   learn(request: ClaimRequest, answer: ClaimAnswer, nowMs: number): void;
   /** A claim errored: whatever it was looking for must be looked for again. */
   forget(request: ClaimRequest, error: ClaimError): void;
-  /** There may be jobs: somebody said so. */
+  /** Somebody has enqueued a job that is due now or soon. */
   wake(): void;
+  /** There may be jobs that nobody tells of. */
+  look(): void;
   /** Jobs may have come to lie anywhere below the floors: a far sweep is to look, as soon as it may. */
   lookFar(): void;
   /** A job of ours is due again at `dueMs`; no claim so far has seen that. */
@@ -42,6 +44,8 @@ export interface ClaimPlanOptions {
   readonly hasOtherConnection: boolean;
   /** Whether polls are to follow each other closely for now. */
   readonly pollsClosely: () => boolean;
+  /** Whether one of the queues is paused, as far as is known: prompt claims would not tell that it is not any more. */
+  readonly hasPausedQueues: () => boolean;
 }
 
 /** A close poll waits this long, jittered to 10 to 25 ms. */
@@ -81,19 +85,26 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
       ? jittered(CLOSE_POLL_MS, 1.5)
       : jittered(options.pollIntervalMs);
 
-  const look = (): void => {
+  const look = (jobs = Number.POSITIVE_INFINITY): void => {
     isWoken = true;
-    sweeps.wake();
+    sweeps.wake(jobs);
   };
 
   /** Whether nothing else is to be done, or known to be there, than what a wake-up tells of. */
-  const isIdle = (nowMs: number, room: ClaimRoom): boolean =>
-    room.free > 0 && !hasBacklog && !leavesDue && yieldsTo() === undefined && nowMs < nextPollMs;
+  const isIdle = (nowMs: number): boolean =>
+    !hasBacklog && !leavesDue && yieldsTo() === undefined && nowMs < nextPollMs;
+
+  const mayBePrompt = (nowMs: number, room: ClaimRoom): boolean =>
+    isTold &&
+    room.free > 0 &&
+    isIdle(nowMs) &&
+    !options.pollsClosely() &&
+    !options.hasPausedQueues();
 
   return {
     next(nowMs, room) {
       if (room.free + room.ahead === 0 || nowMs < nextMs(room)) return undefined;
-      const isPrompt = isTold && isIdle(nowMs, room);
+      const isPrompt = mayBePrompt(nowMs, room);
       const sweep = isPrompt ? sweeps.passBy() : sweeps.next(nowMs, room, hasBacklog);
       const isBeside = sweep !== undefined && sweeps.isBeside(sweep);
       // Another claim follows at once: what brought this one is not to wait for its answer.
@@ -117,6 +128,8 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
     learn(given, answer, nowMs) {
       if (given.isPrompt) {
         hasBacklog = answer.isFull;
+        // It has not told when the next job is due; and the one behind it is no prompt one, whoever wakes us.
+        nextPollMs = Math.min(nextPollMs, nowMs);
         sweeps.learn(given, answer, nowMs, hasBacklog);
         return;
       }
@@ -139,8 +152,9 @@ export function createClaimPlan(options: ClaimPlanOptions): ClaimPlan {
     },
     wake() {
       isTold = true;
-      look();
+      look(1);
     },
+    look: () => look(),
     lookFar() {
       isWoken = true;
       sweeps.lookFar();
@@ -162,7 +176,7 @@ const shareOf = (
 
 /** What is paused was not looked at: its floor stays where it is, and all that comes meanwhile lies above. */
 function withoutPaused(request: ClaimRequest, { paused }: ClaimAnswer): ClaimRequest {
-  if (paused.length === 0) return request;
+  if (paused === undefined || paused.length === 0) return request;
   return { ...request, pairs: request.pairs.filter(({ queue }) => !paused.includes(queue)) };
 }
 

@@ -140,6 +140,7 @@ export function createRun(options: RunOptions): Run {
     pollIntervalMs: settings.pollIntervalMs,
     hasOtherConnection,
     pollsClosely: () => wakeUp?.pollsClosely() ?? arrivals.isFrequent(),
+    hasPausedQueues: () => pauses.open().length < settings.queues.length,
   });
   const settleAndClaimJobs = settleAndClaim(tables, settings.retention.processedKeysMs);
   const releaseStrayJobs = releaseStrays(tables);
@@ -155,7 +156,7 @@ export function createRun(options: RunOptions): Run {
       releaseStrayJobs(main, { workerId, pairs, asked, held: holdings.ids() }),
     room: holdings.room,
     onClaimed(answer, sentAtMs, claimedFor) {
-      pauses.learn(answer.paused, sentAtMs);
+      if (answer.paused !== undefined) pauses.learn(answer.paused, sentAtMs);
       // First: a handler that blocks the event loop at once is to be noticed too.
       if (answer.jobs.length > 0) keeper.watch();
       holdings.take(answer, sentAtMs, claimedFor);
@@ -182,8 +183,8 @@ export function createRun(options: RunOptions): Run {
     emit,
   });
   const row = workerRow(tables);
-  const wake = (): void => {
-    plan.wake();
+  const ringing = (tell: () => void) => (): void => {
+    tell();
     alarm.ring();
   };
 
@@ -203,7 +204,8 @@ export function createRun(options: RunOptions): Run {
       unregister: row.unregister,
       wantsNotifications: () => !arrivals.isFrequent() && holdings.room().free > 0,
       arrivalsAreFrequent: arrivals.isFrequent,
-      onWake: wake,
+      onWake: ringing(plan.wake),
+      onLook: ringing(plan.look),
       onError: (error, retryInMs) => report("listen", error, retryInMs),
     });
 

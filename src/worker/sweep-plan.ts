@@ -26,8 +26,8 @@ export interface SweepPlan {
   learn(request: ClaimRequest, answer: ClaimAnswer, nowMs: number, hasBacklog: boolean): void;
   /** A claim errored: whatever it was looking for must be looked for again. */
   forget(sweep: Sweep | undefined, error: ClaimError): void;
-  /** There may be jobs: also such as committed late, below a floor. */
-  wake(): void;
+  /** There may be so many jobs: also such as committed late, below a floor. */
+  wake(jobs: number): void;
   /** There are jobs that may lie anywhere below the floors: no near sweep makes up for a far one. */
   lookFar(): void;
   /** The priority of a job that was passed over and that only a sweep sees, if any. */
@@ -84,8 +84,8 @@ export function createSweepPlan(options: SweepPlanOptions): SweepPlan {
   let isAskedSinceFar = false;
   /** Somebody spoke of jobs after the last claim left. */
   let isWoken = false;
-  /** Whether a claim since the wake-up has found jobs: that may have been all. */
-  let isExplained = false;
+  /** How many jobs of those that wake-ups spoke of no claim has found yet. */
+  let missing = 0;
   let passedPriority: number | undefined;
   /** A suspect was found, and they are taken one at a time. */
   let leavesSuspects = false;
@@ -188,9 +188,10 @@ export function createSweepPlan(options: SweepPlanOptions): SweepPlan {
     // A wake-up that came while the claim was under way is for a job that it may have missed.
     const isLate = isBeside(sweep) ? isWokenSinceBeside : isWoken;
     if (owes === "nothing" || isLate) return owes;
-    if (answer.jobs.length > 0) isExplained = true;
+    const isFar = sweep?.reachMs === null && answer.hasSwept;
+    missing = isFar ? 0 : Math.max(0, missing - answer.jobs.length);
     if (sweep === undefined || !answer.hasSwept) return owes;
-    return sweep.reachMs === null || isExplained ? "nothing" : "far";
+    return missing === 0 ? "nothing" : "far";
   };
 
   return {
@@ -231,10 +232,10 @@ export function createSweepPlan(options: SweepPlanOptions): SweepPlan {
       // Where nobody was heard, the next one does not depend on the listening connection, which may be what failed.
       if (!error.isRefused) farTookMs = 0;
     },
-    wake() {
+    wake(jobs) {
       isWoken = true;
       isWokenSinceBeside = true;
-      isExplained = false;
+      missing += jobs;
       owes = "near";
     },
     lookFar() {

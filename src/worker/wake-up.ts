@@ -29,8 +29,10 @@ export interface WakeUpOptions {
   readonly wantsNotifications: () => boolean;
   /** Whether jobs arrive so often that polling closely replaces notifications. */
   readonly arrivalsAreFrequent: () => boolean;
-  /** Look for jobs now. */
+  /** A job was enqueued. */
   readonly onWake: () => void;
+  /** Jobs may be there that nobody tells of. */
+  readonly onLook: () => void;
   readonly onError: (error: unknown, retryInMs: number) => void;
 }
 
@@ -59,8 +61,10 @@ export function createWakeUp(options: WakeUpOptions): WakeUp {
 
   const listen = async (): Promise<void> => {
     await connection.listen(options.channel, (payload) => {
-      if (payload === CONTROLS_CHANGED) isOutdated = true;
-      if (payload === CONTROLS_CHANGED || payload === registration.workerId) options.onWake();
+      if (payload === registration.workerId) options.onWake();
+      if (payload !== CONTROLS_CHANGED) return;
+      isOutdated = true;
+      options.onLook();
     });
     isListening = true;
   };
@@ -98,7 +102,7 @@ export function createWakeUp(options: WakeUpOptions): WakeUp {
     if (isNew || isTurned || monotonicMs() - lastPingMs >= PING_MS) await write(waits);
     // What was sent while nobody listened, or committed while no notification was asked for, is not told
     // again; and who is not notified any more is to poll closely from now on.
-    if (isNew || isTurned) options.onWake();
+    if (isNew || isTurned) options.onLook();
     pause.succeeded();
   };
 

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { createQueue, defineJob, defineJobs, fixed } from "drizzle-queue";
 import { createAdmin } from "drizzle-queue/admin";
 import { createWorker, type HandlerFor } from "drizzle-queue/worker";
@@ -227,6 +228,23 @@ describe("a paused queue", () => {
     expect(await statuses("mail")).toEqual(["queued"]);
     await admin.resumeQueue(room.db, "mails");
     await room.spy.next("job.done", ({ jobName }) => jobName === "mail");
+  });
+
+  test("stays paused to a worker that is woken for another queue: nothing is told to have ended", async () => {
+    await using worker = workerWith();
+    await worker.start();
+    await enqueue("report");
+    await room.spy.next("job.done");
+    await admin.pauseQueue(room.db, "mails");
+    await room.spy.next("queue.paused");
+    // Its row changes with the pause, and for a second after that it polls closely.
+    await sleep(2_500);
+    for (let n = 0; n < 5; n += 1) {
+      await enqueue("report");
+      await room.spy.next("job.done");
+    }
+    expect(room.spy.all("queue.paused")).toHaveLength(1);
+    expect(room.spy.all("queue.resumed")).toEqual([]);
   });
 
   test("has nobody notified of its jobs, so that enqueues do not pay for it", async () => {

@@ -14,7 +14,7 @@ export const LEASES: readonly FieldFault[] = [
         "crash/interleavings.test.ts",
         "every invariant holds in each order of two actors' statements, and in some of three",
       ),
-      ...testsIn("queries/locked-rows.test.ts", "a claim and a sweep pass a locked candidate by"),
+      ...testsIn("queries/locked-rows.test.ts", "%s passes a locked candidate by"),
       ...testsIn(
         "guarantees/a-stale-worker-cannot-settle.test.ts",
         "a stale worker can neither complete, retry, fail, snooze nor commit a newer claim",

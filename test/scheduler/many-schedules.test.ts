@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { createTcpProxy } from "../support/tcp-proxy.js";
 import { waitUntil } from "../support/wait-until.js";
@@ -71,26 +70,45 @@ describe("with many schedules", () => {
     await client.query("begin");
     await client.query("insert into queue_schedules (name, last_due_at) values ('other', now())");
     const before = (await room.jobs()).length;
-    await room.create({ tick, other: tick }).start();
+    await room.create({ another: tick, other: tick, tick, zeroth: tick }).start();
     expect(await room.spy.next("statement.errored")).toMatchObject({
       statement: "begin_schedules",
       error: { code: "55P03" },
     });
     await waitUntil("tick goes on", async () => (await room.jobs()).length > before + 2);
+    await waitUntil(
+      "the other new ones have begun",
+      async () => (await count("from queue_schedules")) === 3,
+    );
     await client.query("rollback");
     client.release();
-    await waitUntil("the other has begun", async () => (await count("from queue_schedules")) === 2);
+    await waitUntil("the last has begun", async () => (await count("from queue_schedules")) === 4);
+  });
+
+  test("rows that are made and do not appear are told of, and not made again without a pause", async () => {
+    await room.database.pool.query(`
+      create function swallow() returns trigger language plpgsql as $$ begin return null; end $$;
+      create trigger swallow before insert on queue_schedules for each row execute function swallow()`);
+    await room.create({ tick }).start();
+    expect(await room.spy.next("statement.errored")).toMatchObject({
+      statement: "begin_schedules",
+      error: { message: expect.stringContaining("keeps them away") },
+      retryInMs: expect.toSatisfy((ms: number) => ms >= 500),
+    });
+    expect(await count("from queue_jobs")).toBe(0);
+    await room.database.pool.query("drop function swallow cascade");
+    await waitUntil("it runs", async () => (await room.jobs()).length > 0);
   });
 
   test("a row ahead of the clock is told of, once", async () => {
     await room.moveBack("tick", -86_400);
-    await room.create({ tick }).start();
+    // The other one has it look at the rows each second.
+    await room.create({ tick, other: tick }).start();
     expect(await room.spy.next("schedule.errored")).toMatchObject({
       schedule: "tick",
       error: { message: expect.stringContaining("ahead of the database's clock") },
     });
-    await room.database.pool.query("update queue_schedules set next_due_at = null");
-    await sleep(1_000);
+    await waitUntil("it has looked again", async () => (await room.jobs()).length >= 2);
     expect(room.spy.all("schedule.errored")).toHaveLength(1);
   });
 
@@ -101,7 +119,14 @@ describe("with many schedules", () => {
     const year = ({ dueAt }: { readonly dueAt: Date }) => ({ day: dueAt.toISOString() });
     const client = await room.database.pool.connect();
     await client.query("begin");
-    await client.query("lock table queue_jobs in access exclusive mode");
+    const { rows } = await client.query<{ year: string }>(
+      `select to_char(date_trunc('year', now() at time zone 'utc'), 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as year`,
+    );
+    // The turn takes its row, and its enqueue waits for this one, which has the same key.
+    await client.query(
+      `insert into queue_jobs (queue, name, payload, idempotency_key, available_at) values ('default', 'keyed', '{}', $1, now())`,
+      [rows[0]?.year],
+    );
     const beganMs = performance.now();
     const start = room.create({ held: { job: "keyed", cron: "0 0 1 1 *", payload: year } }).start();
     expect(await room.spy.next("schedule.errored")).toMatchObject({ error: { code: "55P03" } });

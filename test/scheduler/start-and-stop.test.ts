@@ -67,6 +67,20 @@ describe("a scheduler", () => {
     await proxy.close();
   });
 
+  test("does not start with a role that may not make its row", async () => {
+    const role = `reader_${room.database.name}`;
+    const { pool } = room.database;
+    await pool.query(
+      `create role ${role}; grant usage on schema public to ${role}; grant select, update on queue_schedules to ${role}`,
+    );
+    const url = new URL(room.database.url);
+    url.searchParams.set("options", `-c role=${role}`);
+    const scheduler = room.create(tick, url.href);
+    await expect(scheduler.start()).rejects.toMatchObject({ cause: { code: "42501" } });
+    expect(room.spy.all("scheduler.started")).toEqual([]);
+    await pool.query(`drop owned by ${role}; drop role ${role}`);
+  });
+
   test("goes on after its connections were lost again and again, and enqueues nothing twice", async () => {
     const proxy = await createTcpProxy(room.database.url);
     await room.create(tick, proxy.url).start();

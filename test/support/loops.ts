@@ -25,6 +25,7 @@ export const planFor = (
   learn: () => undefined,
   forget: () => undefined,
   wake: () => undefined,
+  look: () => undefined,
   lookFar: () => undefined,
   expect: () => undefined,
   yieldsTo: () => undefined,

@@ -6,7 +6,11 @@ import { claimAnswer, claimedJob, claimRequest } from "../../support/claims.js";
 const room = { free: 10, ahead: 0, holdsSuspect: false };
 const nothing = claimAnswer({ hasSwept: true });
 
-function createPlan(queues = ["default"], hasOtherConnection = true) {
+function createPlan(
+  queues = ["default"],
+  hasOtherConnection = true,
+  change: Partial<Parameters<typeof createClaimPlan>[0]> = {},
+) {
   return createClaimPlan({
     workerId: "w",
     queues,
@@ -16,6 +20,8 @@ function createPlan(queues = ["default"], hasOtherConnection = true) {
     pollIntervalMs: 60_000,
     hasOtherConnection,
     pollsClosely: () => false,
+    hasPausedQueues: () => false,
+    ...change,
   });
 }
 
@@ -46,6 +52,7 @@ describe("a plan that polls once a minute", () => {
     claim(plan, 0);
     plan.wake();
     expect(claim(plan, 5)).toBe("no sweep");
+    expect(claim(plan, 6)).toBe("no sweep");
     const nearAtMs = plan.nextMs(room);
     expect(nearAtMs).toBeLessThan(200);
     expect(claim(plan, nearAtMs)).toBe(10_000);
@@ -89,11 +96,11 @@ describe("a plan that polls once a minute", () => {
     const plan = createPlan();
     claim(plan, 0);
     plan.wake();
-    const prompt = plan.next(5, { ...room, ahead: 4 });
+    const prompt = plan.next(61, { ...room, ahead: 4 });
     expect(prompt).toMatchObject({ isPrompt: true, sweep: undefined, free: 10, ahead: 0 });
-    if (prompt) plan.learn(prompt, claimAnswer({ jobs: [claimedJob()] }), 6);
-    const nearAtMs = plan.nextMs(room);
-    expect(plan.next(nearAtMs, room)).toMatchObject({
+    if (prompt) plan.learn(prompt, claimAnswer({ jobs: [claimedJob()] }), 62);
+    expect(plan.nextMs(room)).toBeLessThanOrEqual(62);
+    expect(plan.next(62, room)).toMatchObject({
       isPrompt: false,
       sweep: { reachMs: 10_000 },
     });
@@ -115,8 +122,7 @@ describe("a plan that polls once a minute", () => {
     const prompt = plan.next(61, room);
     plan.wake();
     if (prompt) plan.learn(prompt, claimAnswer({ jobs: [claimedJob()] }), 62);
-    expect(claim(plan, 62)).toBe("no sweep");
-    expect(claim(plan, 63)).toBe(10_000);
+    expect(claim(plan, 62)).toBe(10_000);
     expect(plan.nextMs(room)).toBeLessThan(200);
   });
 
@@ -130,6 +136,52 @@ describe("a plan that polls once a minute", () => {
     claim(plan, 0, claimAnswer(answer));
     plan.wake();
     expect(plan.next(nowMs, given)).toMatchObject({ isPrompt: false });
+  });
+
+  test.each([
+    ["polls follow each other closely", { pollsClosely: () => true }],
+    ["a queue is paused: it would not tell of the end of that", { hasPausedQueues: () => true }],
+  ])("claims nothing promptly where %s", (_, change) => {
+    const plan = createPlan(["default"], true, change);
+    claim(plan, 0);
+    plan.wake();
+    expect(plan.next(5, room)).toMatchObject({ isPrompt: false });
+  });
+
+  test("is not prompt where nobody tells of a job", () => {
+    const plan = createPlan();
+    claim(plan, 0);
+    plan.look();
+    expect(plan.next(5, room)).toMatchObject({ isPrompt: false });
+  });
+
+  test("makes no second prompt claim before another has told what it left, whoever wakes it", () => {
+    const plan = createPlan();
+    claim(plan, 0);
+    const kinds: (boolean | undefined)[] = [];
+    for (let nowMs = 100; nowMs < 106; nowMs += 1) {
+      plan.wake();
+      const request = plan.next(nowMs, room);
+      kinds.push(request?.isPrompt);
+      plan.wake();
+      if (request) plan.learn(request, nothing, nowMs);
+    }
+    expect(kinds).toEqual([true, false, true, false, true, false]);
+  });
+
+  test("looks to the beginning where wake-ups spoke of more jobs than were found", () => {
+    const plan = createPlan();
+    claim(plan, 0);
+    plan.wake();
+    plan.wake();
+    claim(plan, 61, claimAnswer({ jobs: [claimedJob()] }));
+    expect(claim(plan, 62)).toBe(10_000);
+    expect(plan.nextMs(room)).toBeLessThan(200);
+    expect(claim(plan, 200)).toBeNull();
+    plan.wake();
+    claim(plan, 300, claimAnswer({ jobs: [claimedJob()] }));
+    expect(claim(plan, 301)).toBe(10_000);
+    expect(plan.nextMs(room)).toBeGreaterThanOrEqual(60_000);
   });
 
   test("a prompt claim that comes back full is followed by another claim at once", () => {
@@ -351,6 +403,7 @@ describe("a sweep that the server refuses", () => {
     claim(plan, 0);
     plan.wake();
     claim(plan, 5);
+    claim(plan, 6);
     const nearAtMs = plan.nextMs(room);
     const near = plan.next(nearAtMs, room);
     expect(near?.sweep?.reachMs).toBe(10_000);

@@ -17,7 +17,7 @@ const connection: Connection = {
 test("looks for jobs whenever it begins or ends to ask for notifications, and not in between", async () => {
   const wanted = { wants: true };
   const written: boolean[] = [];
-  let wakes = 0;
+  let looks = 0;
   const wakeUp = createWakeUp({
     connection,
     channel: "channel",
@@ -31,19 +31,20 @@ test("looks for jobs whenever it begins or ends to ask for notifications, and no
     unregister: async () => undefined,
     wantsNotifications: () => wanted.wants,
     arrivalsAreFrequent: () => !wanted.wants,
-    onWake: () => (wakes += 1),
+    onWake: () => expect.unreachable(),
+    onLook: () => (looks += 1),
     onError: () => expect.unreachable(),
   });
   wakeUp.start();
   await vi.advanceTimersByTimeAsync(3_100);
-  expect([written, wakes]).toEqual([[true], 1]);
+  expect([written, looks]).toEqual([[true], 1]);
   wanted.wants = false;
   await vi.advanceTimersByTimeAsync(3_000);
-  expect([written, wakes]).toEqual([[true, false], 2]);
+  expect([written, looks]).toEqual([[true, false], 2]);
   expect(wakeUp.pollsClosely()).toBe(true);
   wanted.wants = true;
   await vi.advanceTimersByTimeAsync(3_000);
-  expect([written, wakes]).toEqual([[true, false, true], 3]);
+  expect([written, looks]).toEqual([[true, false, true], 3]);
   await wakeUp.stop(100);
 });
 
@@ -76,6 +77,7 @@ test("leaves a paused queue out of its row, puts it back, and polls closely then
     wantsNotifications: () => true,
     arrivalsAreFrequent: () => false,
     onWake: () => undefined,
+    onLook: () => undefined,
     onError: () => expect.unreachable(),
   });
   wakeUp.start();
