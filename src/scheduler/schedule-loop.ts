@@ -131,7 +131,8 @@ export function createScheduleLoop(given: ScheduleLoopOptions): ScheduleLoop {
     for (const name of looked.progress.keys()) begun.delete(name);
     for (const state of states) {
       if (isStopped) return nextAtMs;
-      if (!missing.includes(state)) nextAtMs = Math.min(nextAtMs, await serve(state, looked));
+      if (looked.progress.has(state.schedule.name))
+        nextAtMs = Math.min(nextAtMs, await serve(state, looked));
     }
     // Last: it may wait.
     if (missing.length > 0)

@@ -47,7 +47,8 @@ export async function takeTurn(
   const { name, occurrences } = schedule;
   return inBoundedTransaction(options, async (executor, tx) => {
     const taken = await turns.take(executor, name, lastDueMs);
-    const due = taken && occurrences.latest(lastDueMs, taken.nowMs);
+    if (taken === undefined) return undefined;
+    const due = occurrences.latest(lastDueMs, taken.nowMs);
     if (due === undefined) return undefined;
     const nextDueMs = occurrences.nextAfter(due.dueMs) ?? null;
     const reason = reasonToSkip(schedule, due.dueMs, taken);
@@ -64,9 +65,8 @@ export async function takeTurn(
 function reasonToSkip(
   { maxLateMs, skipsOverlap }: CheckedSchedule,
   dueMs: number,
-  taken: { readonly nowMs: number; readonly isUnfinished: boolean } | undefined,
+  taken: { readonly nowMs: number; readonly isUnfinished: boolean },
 ): "late" | "overlap" | undefined {
-  if (taken === undefined) return undefined;
   if (taken.nowMs - dueMs > maxLateMs) return "late";
   return taken.isUnfinished && skipsOverlap ? "overlap" : undefined;
 }
